@@ -119,6 +119,40 @@ def test_a_virtual_column_stays_virtual_through_later_statements_and_a_rename() 
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "renames"),
+    [
+        ("t u", "t>t_old u>t"),
+        ("u", "t>t_old u>t"),  # of a table without rows there is no file
+        ("a b c", "c>d b>c a>b"),
+        ("a b", "a>x b>a x>b"),
+        ("a b x", "b>x a>b x>a"),  # x was dropped
+    ],
+)
+def test_renames_of_one_statement_pass_names_on(before: str, renames: str) -> None:
+    files = [a_file(10, f"CREATE TABLE {name} (a INT)", a_column("a"), table=name) for name in before.split()]
+    if "x" in before:
+        files.append(a_file(20, "DROP TABLE `db`.`x`", a_column("a"), table="x"))
+    moves = [one.split(">") for one in renames.split()]
+    files += [a_file(30, f"RENAME TABLE `db`.`{old}` TO `db`.`{new}`", a_column("a"), table=new) for old, new in moves]
+    batch = told(*sorted(files, key=lambda one: (one["TableVersion"], one["Table"])))
+    batch = batch.set_column(1, "offset", pa.array(range(1, len(files) + 1), pa.int64()))
+    changes = [change for _, change in schema_files(batch).changes if change.type == "RENAME"]
+    assert [(change.renamed_from, change.table) for change in changes] == [(("db", old), new) for old, new in moves]
+    positions = [change.position or 0 for change in changes]
+    assert positions == sorted(positions)
+
+
+def test_rows_have_the_last_name_that_a_statement_gives_their_table() -> None:
+    """By `use-table-id-as-path` the files of all its names lie in one folder."""
+    moves = [("a", "x"), ("x", "b")]
+    files = [a_file(30, f"RENAME TABLE db.{old} TO db.{new}", a_column("a"), table=new) for old, new in moves]
+    files.append(a_file(30, "RENAME TABLE db.b TO db.a", a_column("a"), table="a"))
+    files += [a_file(10, "", a_column("a"), table=name) for name in "ab"]
+    batch = told(*files).set_column(0, "topic", pa.array(["105", "105", "106", "105", "106"]))
+    assert schema_files(batch).tables[b"105/30/"].table == "b"
+
+
 def test_statements_that_were_taken_before_are_not_told_again() -> None:
     file = a_file(10, "CREATE TABLE t (a INT)", a_column("a"))
     read = schema_files(told(file, taken=True))

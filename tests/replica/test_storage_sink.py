@@ -108,6 +108,20 @@ def test_statements_are_carried_out_between_the_rows_of_their_versions(sink: Sin
     assert sink.rows("u") == [(4, "four", 40), (5, "five", 50)]
 
 
+def test_one_statement_passes_names_on(sink: Sink) -> None:
+    """The file of the rename that comes last is named first."""
+    sink.folder.schema(1, "u", _COLUMNS, _CREATE.replace("`t`", "`u`"), 3)
+    sink.folder.rows(1, "u", 1, ("I", 3, (7, "new")))
+    sink.run()
+    for old, new in (("t", "t_old"), ("u", "t")):
+        sink.folder.schema(10, new, _COLUMNS, f"RENAME TABLE `shop`.`{old}` TO `shop`.`{new}`", 14)
+    sink.folder.rows(10, "t", 1, ("I", 11, (8, "newer")))
+    sink.folder.checkpoint(11)
+    assert sink.run().warnings == ()
+    assert sink.rows() == [(7, "new"), (8, "newer")]
+    assert [row[0] for row in sink.rows("t_old")] == [1, 2]
+
+
 @full
 @pytest.mark.parametrize("timed", [True, False])
 def test_many_batches_make_what_one_makes(sink: Sink, timed: bool) -> None:

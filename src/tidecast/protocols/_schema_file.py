@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 from zlib import crc32
 
@@ -33,6 +34,8 @@ _UTF8 = ("utf8mb4", "utf8mb4_bin")
 _DEFAULT = "ColumnDefault"
 _UNSIZED = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR, Kind.ENUM, Kind.SET)
 _ALWAYS_UNSIGNED = (Kind.BIT, Kind.YEAR)
+Name = tuple[str, str]
+"""A table's database, and its own name."""
 _SUMMED = ("Table", "Schema", "Version", "TableColumns", "TableColumnsTotal")
 
 
@@ -193,29 +196,89 @@ def schema_files(messages: pa.RecordBatch) -> Told:
     In: `topic`, the table's folder; `value`, a file's text; `offset`, 0 for a file whose statement was taken before.
     """
     topics, offsets, values = (messages.column(name).to_pylist() for name in ("topic", "offset", "value"))
-    files: list[tuple[int, str, SchemaFile]] = []
+    files: list[_Placed] = []
     broken: list[tuple[int, str]] = []
-    for place, (topic, value) in enumerate(zip(topics, values, strict=True)):
+    for place, (topic, offset, value) in enumerate(zip(topics, offsets, values, strict=True)):
         try:
-            files.append((place, topic, read_schema_file(value)))
+            file = read_schema_file(value)
         except InvalidSchema as error:
             broken.append((place, f"a schema file that cannot be used: {error}"))
-    files.sort(key=lambda one: (one[2].version, bool(one[2].sql)))
+        else:
+            files.append(_Placed(place, topic, offset, file, change_of(file, offset)))
+    files.sort(key=lambda one: (one.file.version, bool(one.file.sql)))
     tables: dict[bytes, TableSchema] = {}
     changes: list[tuple[int, Ddl]] = []
-    virtual: dict[tuple[str, str], frozenset[str]] = {}
-    for place, topic, file in files:
-        change = change_of(file, offsets[place])
-        schema = file.schema
+    virtual: dict[Name, frozenset[str]] = {}
+    for one in _in_turn(files):
+        change, schema = one.change, one.file.schema
         if schema:
             hidden = _virtual(schema, change, virtual)
             virtual[schema.database, schema.table] = hidden
             stored = tuple(column for column in schema.columns if column.name not in hidden)
             schema = replace(schema, columns=stored)
-            tables.setdefault(f"{topic}/{file.version}/".encode(), schema)
-        if change and offsets[place]:
-            changes.append((place, replace(change, schema=schema if schema and schema.columns else None)))
+            key = f"{one.topic}/{one.file.version}/".encode()
+            # Where a table's number is its folder, it has all names there that one statement gives it.
+            tables[key] = schema if one.had_name else tables.get(key, schema)
+        if change and one.offset:
+            schema = schema if schema and schema.columns else None
+            changes.append((one.place, replace(change, schema=schema, position=one.offset)))
     return Told(tables, changes, broken)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A schema file with its place among messages, what these say of it, and its statement."""
+
+    place: int
+    topic: str
+    offset: int
+    file: SchemaFile
+    change: Ddl | None
+
+    @property
+    def name(self) -> Name:
+        return self.file.database, self.file.table
+
+    @property
+    def had_name(self) -> Name | None:
+        return self.change.renamed_from if self.change else None
+
+
+def _in_turn(files: Iterable[_Placed]) -> Iterator[_Placed]:
+    """Yield files of rising versions in the order of their statements.
+
+    A statement that renames several tables has a file for each, and nothing but names tells which comes first.
+    """
+    there = set[Name | None]()
+    for _, group in groupby(files, key=lambda one: one.file.version):
+        of_others, renames = list[_Placed](), list[_Placed]()
+        for one in group:
+            (renames if one.had_name else of_others).append(one)
+        offsets = iter(sorted(one.offset for one in renames if one.offset))
+        in_turn = (replace(one, offset=next(offsets)) if one.offset else one for one in _passing_on(renames, there))
+        for one in (*of_others, *in_turn):
+            there.discard(one.had_name)
+            if one.change and one.change.type == "ERASE":
+                there.discard(one.name)
+            else:
+                there.add(one.name)
+            yield one
+
+
+def _passing_on(renames: Sequence[_Placed], there: Container[Name | None]) -> list[_Placed]:
+    """Return the renames of one statement so that each new name is free. `there` are the names that tables had.
+
+    A name that no other rename gives up was free before, and in a circle of names one that no table had.
+    """
+    left, found = list(renames), list[_Placed]()
+    while left:
+        given_up = {one.had_name for one in left}
+        name: Name | None = min(left, key=lambda one: (one.name in given_up, one.name in there)).name
+        while one := next((one for one in left if one.name == name), None):
+            left.remove(one)
+            found.append(one)
+            name = one.had_name
+    return found
 
 
 def change_of(file: SchemaFile, offset: int) -> Ddl | None:
