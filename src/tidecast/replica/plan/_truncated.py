@@ -26,10 +26,10 @@ _TRUNCATED, _DROPPED = "tidecast.truncated", "tidecast.dropped"
 class Truncations:
     """The truncations of a table, as far as its rows depend on them.
 
-    `at` are the commit-ts, in order; a table of versions needs all of them, any other the last. `dropped` is that of
-    the last DROP TABLE after which it began anew, 0 for none: versions from before are another table's. `due` are those
-    that the rows which are there do not show yet, `replaces` tells that the table, if it is there, goes as a whole.
-    `objection` is why nothing is done although there is something to do.
+    `at` are the commit-ts, in order; a table that keeps its removed rows needs all of them, any other the last.
+    `dropped` is that of the last DROP TABLE after which it began anew, 0 for none: versions from before are another
+    table's. `due` are those that the rows which are there do not show yet, `replaces` tells that the table, if it is
+    there, goes as a whole. `objection` is why nothing is done although there is something to do.
     """
 
     at: tuple[int, ...] = ()
@@ -80,12 +80,12 @@ def truncations(changes: Iterable[Ddl], known: Truncations, contents: Contents, 
         return known
     keeps = keeps_rows(contents)
     kinds = {change.commit_ts: kind_of(change) for change in changes if removes_rows(change)}
-    fresh = sorted(at for at in kinds if at not in known.at and (contents.is_history or at > known.last))
+    fresh = sorted(at for at in kinds if at not in known.at and (keeps or at > known.last))
     if not fresh:
         return known
     drops = [] if keeps else [at for at in fresh if kinds[at] is DdlKind.DROP_TABLE]
-    at = sorted({*known.at, *fresh}) if contents.is_history else fresh[-1:]
-    due = fresh if contents.is_history else fresh[-1:]
+    at = sorted({*known.at, *fresh}) if keeps else fresh[-1:]
+    due = fresh if keeps else fresh[-1:]
     return Truncations(
         tuple(at),
         drops[-1] if drops else known.dropped,
@@ -113,15 +113,14 @@ def is_late(truncated: Truncations, contents: Contents, commit_ts: str) -> Colum
 
 def ended(truncated: Truncations, contents: Contents, changes: DataFrame, commit_ts: str) -> DataFrame:
     """Return changes with their `after` (see `table_changes`) as the truncations since their commit-ts leave it."""
-    after, at, last = F.col("after"), F.col(commit_ts), truncated.last
     if not truncated.at or not keeps_rows(contents):
         return changes
+    after, until = F.col("after"), next_truncation(truncated, F.col(commit_ts))
     if contents.is_history:
-        end = F.when(after.isNotNull(), after.withField(f"metadata.{VALID_TO}", next_truncation(truncated, at)))
-        return changes.withColumn("after", end)
-    marked = after.withField(f"metadata.{DELETED}", F.lit(True)).withField(f"metadata.{COMMIT_TS}", F.lit(last))
+        return changes.withColumn("after", F.when(after.isNotNull(), after.withField(f"metadata.{VALID_TO}", until)))
+    marked = after.withField(f"metadata.{DELETED}", F.lit(True)).withField(f"metadata.{COMMIT_TS}", until)
     lives = after.isNotNull() & ~after["metadata"][DELETED]
-    return changes.withColumn("after", F.when(lives & (at < F.lit(last)), marked).otherwise(after))
+    return changes.withColumn("after", F.when(lives & until.isNotNull(), marked).otherwise(after))
 
 
 def next_truncation(truncated: Truncations, commit_ts: Column) -> Column:

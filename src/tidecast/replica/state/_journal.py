@@ -99,8 +99,9 @@ class Journaled:
         kinds = {at: kind for at, kind, then in self.removals if now(then, at) == name}
         if contents.is_log or not kinds:
             return NEVER
-        drops = [] if keeps_rows(contents) else [ts for ts, kind in kinds.items() if kind == _DROPS]
-        return Truncations(tuple(sorted(kinds) if contents.is_history else [max(kinds)]), max(drops, default=0))
+        if keeps_rows(contents):
+            return Truncations(tuple(sorted(kinds)))
+        return Truncations((max(kinds),), max((ts for ts, kind in kinds.items() if kind == _DROPS), default=0))
 
 
 def journaled(place: TargetTable) -> Journaled:
