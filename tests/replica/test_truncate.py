@@ -134,17 +134,19 @@ def test_what_is_older_than_a_truncation_goes_and_what_is_newer_stays(
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_rows_are_marked_as_deleted_by_the_first_truncation_after_them(
+def test_rows_are_marked_as_deleted_by_what_came_first_after_them(
     spark: SparkSession, tmp_path: Path, at_once: bool
 ) -> None:
     replica = Replica(spark, tmp_path, mode="soft-delete")
     first, second = (ddl("TRUNCATE TABLE `d`.`t`", _T0 + at, _T) for at in (10, 20))
-    batches = [_put(1, id=1, n=1)], [first, _put(11, id=2, n=2), second, _put(21, id=3, n=3)]
-    replica.run(_in(0, _CREATED[0], *batches[0], *(batches[1] if at_once else ())))
-    replica.run(_in(0, *(() if at_once else batches[1])))
-    replica.run(_in(1, _put(2, id=4, n=4), first, _put(12, id=5, n=5), second))
-    told = [(number, at - _T0, deleted) for number, _, at, deleted in replica.rows()]
-    assert told == [(1, 10, True), (2, 20, True), (3, 21, False), (4, 10, True), (5, 20, True)]
+    gone, late = (row(_T0 + at, _T0, kind="DELETE", id=number, n=number) for at, number in ((5, 6), (6, 7)))
+    before = [_put(1, id=number, n=number) for number in (1, 6, 7)]
+    after = [gone, first, _put(11, id=2, n=2), second, _put(21, id=3, n=3)]
+    replica.run(_in(0, _CREATED[0], *before, *(after if at_once else ())))
+    replica.run(_in(0, *(() if at_once else after)))
+    replica.run(_in(1, _put(2, id=4, n=4), late, first, _put(12, id=5, n=5), second))
+    told = [(number, at - _T0) for number, _, at, deleted in replica.rows() if deleted]
+    assert told == [(1, 10), (2, 20), (4, 10), (5, 20), (6, 5), (7, 6)]
     assert replica.proven() == {"d.t": "equal"}
 
 

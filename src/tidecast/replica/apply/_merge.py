@@ -158,11 +158,14 @@ def with_action(plan: Plan, changes: DataFrame, keys: BatchKeys | None = None, *
     row_columns = (F.col(sql_name(name)) for name in (*plan.evolution.shape.columns, *plan.contents.columns))
     there_is = F.col("there").isNotNull()
     present = there_is & ~F.col("there")[DELETED] if DELETED in plan.contents.columns else there_is
+    goes = present
+    if DELETED in plan.contents.columns and plan.truncated.at:
+        # A truncation may have marked the row before this batch's delete of it, which is older.
+        marked_at = F.col("there")[COMMIT_TS]
+        goes |= marked_at.isin(*plan.truncated.at) & (F.col("time.commit_ts") < marked_at)
     same = reduce(and_, (F.col("there")[n].eqNullSafe(value) for n, value in values_of(plan, F.col("after")).items()))
     action = (
-        F.when(F.col("deleted"), F.when(present, F.lit(DELETE)))
-        .when(~there_is, F.lit(INSERT))
-        .when(~same, F.lit(UPDATE))
+        F.when(F.col("deleted"), F.when(goes, F.lit(DELETE))).when(~there_is, F.lit(INSERT)).when(~same, F.lit(UPDATE))
     )
     action = F.when(has_key() & ~comes_late(plan, "time.commit_ts"), action)
     joined = keys.with_rows(changes, plan.place.read().select(*row_columns), "there", plan.key)
