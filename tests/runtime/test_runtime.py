@@ -120,16 +120,18 @@ def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing tells whose child a process is")
+@pytest.mark.parametrize(("runs", "ended"), [("pyspark-shell", True), ("program.py", False)])
 def test_a_stuck_java_ends_after_the_program_that_started_it(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: str, ended: bool
 ) -> None:
+    """But not one that runs a program for spark-submit, whose standard input may be empty."""
     home, quick, sleep = tmp_path / "home", tmp_path / "quick", shutil.which("sleep")
     program = fake_java(home, "17")
     program.write_text(f"{program.read_text()}case $* in *SparkSubmit*) exec {sleep} 600 ;; esac\n")
     quick.mkdir()
     (quick / "sleep").symlink_to("/bin/true")  # seconds that take no time
     monkeypatch.setenv("JAVA_HOME", str(home))
-    command = [str(find_java().executable), "-cp", "x", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"]
+    command = [str(find_java().executable), "-cp", "x", "org.apache.spark.deploy.SparkSubmit", runs]
     path = f"{quick}{os.pathsep}{os.environ['PATH']}"
     with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PATH": path}) as java:
         try:
@@ -137,7 +139,11 @@ def test_a_stuck_java_ends_after_the_program_that_started_it(
                 java.wait(0.5)
             assert java.stdin
             java.stdin.close()
-            assert java.wait(30) == -signal.SIGKILL
+            if ended:
+                assert java.wait(30) == -signal.SIGKILL
+            else:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    java.wait(2)
         finally:
             java.kill()
 

@@ -26,11 +26,11 @@ _UNWANTED = "--add-modules=jdk.incubator.vector"
 # Spark's Java ends when its standard input does, that is with the Python that started it, however that ended; but not
 # while it plans, or collects garbage, without end. So what starts it leaves a child with it, which ends it then, half a
 # minute later, as Hadoop waits for what Java does at its end. The child looks whose child it is, as another process may
-# have got the number; where no /proc tells that, nothing is done.
+# have got the number; where no /proc tells that, nothing is done. A program of spark-submit has any standard input.
 _WATCH = """\
 case " $* " in
     *" org.apache.spark.launcher.Main "*) ;;
-    *" org.apache.spark.deploy.SparkSubmit "*)
+    *" org.apache.spark.deploy.SparkSubmit "*"pyspark-shell "*)
         exec 3<&0
         sh -c '
             trap "" HUP INT TERM
