@@ -21,10 +21,8 @@ from tidecast.config import (
     without_effect,
 )
 from tidecast.config._build import _PARAMETERS
-from tidecast.topics._write_sink import StorageSinkWriter
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
-CSV = "file:///folder?protocol=csv"
 AVRO = "kafka://127.0.0.1:9092/topic?protocol=avro&schema-registry=http://127.0.0.1:8081"
 IN_GLUE = "kafka://127.0.0.1:9092/topic?protocol=avro"
 LOG = "file:///log.jsonl?protocol=simple"
@@ -495,24 +493,6 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "CDC:ErrFilterRuleInvalid",
             "stray characters",
         ),
-        *(
-            (f"[sink.csv]\n{said}", CSV, "CDC:ErrSinkInvalidConfig", f"sink config invalid: csv config {why}")
-            for said, why in (
-                ("quote = '§'", "quote contains more than one character"),
-                ('quote = "\\n"\ndelimiter = ""', "quote cannot be line break character"),
-                ("delimiter = ''", "delimiter cannot be empty"),
-                ("delimiter = '\\r\\n'", "delimiter contains more than three characters, note that"),
-                ('delimiter = "\\r\\n"', "delimiter contains line break characters"),
-                ("delimiter = '|+|'\nquote = '+'", "quote and delimiter has common characters which is not allowed"),
-                ("binary-encoding-method = 'x'", "binary-encoding-method can only be hex or base64"),
-            )
-        ),
-        (
-            "[sink]\ndelete-only-output-handle-key-columns = true",
-            CSV,
-            "CDC:ErrSinkInvalidConfig",
-            "CSV protocol always output all columns for the delete event, do not set",
-        ),
         (
             "[sink]\ndispatchers = [{matcher = ['*.*'], partition = 'ts', dispatcher = 'ts'}]",
             SIMPLE,
@@ -533,22 +513,6 @@ def test_a_configuration_that_cannot_be_is_refused(
     error = refusal(tmp_path, text, uri)
     assert error.code == code
     assert message in str(error)
-
-
-@pytest.mark.parametrize("uri", [SIMPLE, CSV])
-def test_each_kind_of_sink_has_its_own_setting_for_updates_of_a_key(tmp_path: Path, uri: str) -> None:
-    found = []
-    for table in ("kafka-config", "cloud-storage-config"):
-        (tmp_path / "feed.toml").write_text(f"[sink.{table}]\noutput-raw-change-event = true\n")
-        found.append(load_config(uri, tmp_path / "feed.toml").output_raw_change_event)
-    assert found == [uri == SIMPLE, uri == CSV]
-
-
-def test_a_date_separator_counts_in_any_case(tmp_path: Path) -> None:
-    (tmp_path / "feed.toml").write_text("[sink]\ndate-separator = 'Month'\n")
-    sink = load_config(CSV, tmp_path / "feed.toml").open_sink()
-    assert isinstance(sink, StorageSinkWriter)
-    assert sink.files.date_separator == "month"
 
 
 @pytest.mark.parametrize("version", ["2.4.0", "10.0.12", "0.11.0.2"])

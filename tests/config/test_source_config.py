@@ -63,10 +63,10 @@ def test_selectors_of_the_source_tell_nothing_of_routed_tables(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("params", "why"),
     [
-        ({"csv-delimiter": "abcd"}, "more than three characters"),
-        ({"csv-delimiter": ""}, "cannot be empty"),
+        ({"csv-delimiter": "abcd"}, "1 to 3 characters"),
+        ({"csv-delimiter": ""}, "1 to 3 characters"),
         ({"csv-quote": "''"}, "more than one character"),
-        ({"csv-quote": ","}, "has common characters"),
+        ({"csv-quote": ","}, "cannot be the same"),
         ({"csv-binary-encoding-method": "base32"}, "hex or base64"),
         ({"csv-include-commit-ts": "maybe"}, "csv-include-commit-ts"),
         ({"terminator": ""}, "terminator is empty"),

@@ -106,20 +106,13 @@ class ChangefeedConfig:
         said = (self.sink.cloud_storage_config or {}).get(name)
         return self.place.params.get(name) or ("" if said is None else str(said).lower())
 
-    @property
-    def output_raw_change_event(self) -> bool:
-        """Tell whether updates of a key stay one message, as the table of the sink's kind says."""
-        if self.storage_sink:
-            return (self.sink.cloud_storage_config or {}).get("output-raw-change-event") is True
-        return self.sink.kafka_config.output_raw_change_event
-
     def open_sink(self, zone: str = "UTC") -> WritableTopics:
         """Return the sink, without asking it anything yet; `zone` is the server's. Raises ConfigError."""
         if not self.storage_sink:
             return open_topics(self.place)
         suffix = protocol_named(self.protocol).files
         digits = index_digits(self.sink.file_index_digit)
-        date, size = (self.sink.date_separator or "day").lower(), file_size(self.storage("file-size"))
+        date, size = self.sink.date_separator or "day", file_size(self.storage("file-size"))
         return open_sink_folder(self.place, SinkFiles(suffix, self.csv.terminator, date, digits, size, zone))
 
     @property
@@ -454,16 +447,10 @@ def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[t
     try:
         checked_format(config.csv)
     except ConfigError as error:
-        yield code, f"sink config invalid: {error.message}"
-    if not protocol.topics and sink.delete_only_output_handle_key_columns:
-        yield (
-            code,
-            f"{protocol.title} protocol always output all columns for the delete event, "
-            "do not set `delete-only-output-handle-key-columns` to true",
-        )
+        yield code, error.message
     if sink.csv.output_handle_key:
         yield code, f"csv config {NO_HANDLE_KEY}"
-    if sink.date_separator and sink.date_separator.lower() not in DATE_SEPARATORS:
+    if sink.date_separator and sink.date_separator not in DATE_SEPARATORS:
         yield code, f"date-separator {sink.date_separator!r} is none of {', '.join(DATE_SEPARATORS)}"
 
 
