@@ -13,6 +13,7 @@ from tidecast._uri import SINK_PARAMETERS, local_path, parse_place, redact_uri
 from tidecast.config import (
     ChangefeedConfig,
     build_config,
+    completed_replica_config,
     default_replica_config,
     file_content,
     load_config,
@@ -68,6 +69,7 @@ dispatchers = [
 column-selectors = [{matcher = ['a.*'], columns = ['a', '!b']}]
 transaction-atomicity = "none"
 encoder-concurrency = 32
+enable-kafka-sink-v2 = false
 terminator = "\\r\\n"
 date-separator = "day"
 enable-partition-separator = true
@@ -90,8 +92,19 @@ output-old-value = false
 output-old-value = false
 [sink.cloud-storage-config]
 worker-count = 8
+flush-interval = "2s"
+file-size = 67108864
+file-expiration-days = 0
+file-cleanup-cron-spec = "0 0 2 * * *"
+flush-concurrency = 1
+output-column-id = false
+output-raw-change-event = false
+[sink.mysql-config]
+max-multi-update-row = 40
 [sink.pulsar-config]
 basic-password = "hush"
+[sink.pulsar-config.oauth2]
+oauth2-private-key = "hush"
 [sink.kafka-config]
 partition-num = 5
 replication-factor = 2
@@ -232,6 +245,8 @@ def test_other_protocols_are_refused(protocol: str) -> None:
         ("[sink]\ndispatchers = [{matchr = ['*.*']}]", "sink.dispatchers.matchr", "matcher"),
         ("[filters]\nrules = []", "filters", "filter"),
         ("[sink.csv]\ndelimitr = ','", "sink.csv.delimitr", "delimiter"),
+        ("[sink.cloud-storage-config]\nfile-sise = 1", "sink.cloud-storage-config.file-sise", "file-size"),
+        ("[sink.pulsar-config.oauth2]\noauth2-scopes = ''", "sink.pulsar-config.oauth2.oauth2-scopes", "oauth2-scope"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path: Path, text: str, key: str, nearest: str) -> None:
@@ -835,3 +850,71 @@ def test_a_file_that_is_sent_through_the_api_asks_for_start_ts_all_the_same(tmp_
     assert "include_start_ts" not in default_replica_config()["sink"]["debezium"]
     with pytest.raises(ConfigError, match="debezium-include-start-ts cannot be applied"):
         build_config("kafka://127.0.0.1:9092/topic?protocol=debezium", file_content(sent))
+
+
+def test_the_api_has_names_of_its_own_for_the_settings_of_sinks(tmp_path: Path) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text(
+        "[sink.cloud-storage-config]\nfile-size = 2097152\noutput-column-id = true\n"
+        "[sink.mysql-config]\nmax-multi-update-row = 40\n"
+        "[sink.pulsar-config]\ntls-key-file-path = 'k'\ntls-certificate-file = 'c'\nsend-timeout = 30\n"
+        "[sink.pulsar-config.oauth2]\noauth2-client-id = 'me'\n"
+    )
+    sent = read_replica_config(file)
+    assert sent["sink"] == {
+        "pulsar_config": {
+            "tls-certificate-path": "k",  # as TiCDC has it, which mixed the two up
+            "tls-private-key-path": "c",
+            "send-timeout": 30,
+            "oauth2": {"oauth2-client-id": "me"},
+        },
+        "mysql_config": {"max_multi_update_row_count": 40},
+        "cloud_storage_config": {"file_size": 2097152, "output_column_id": True},
+    }
+    config = build_config("file:///folder?protocol=csv", file_content(sent))
+    assert config.codec_options().column_ids
+    assert config.sink.cloud_storage_config.file_size == 2097152
+
+
+def test_the_api_writes_every_member_of_what_is_no_pointer_in_ticdc() -> None:
+    given = {
+        "filter": {"event_filters": [{"matcher": ["a.*"], "ignore_event": ["insert"]}]},
+        "sink": {"kafka_config": {"large_message_handle": {"large_message_handle_option": "handle-key-only"}}},
+    }
+    config = merge_replica_configs(default_replica_config(), given)
+    assert list(config["filter"]["event_filters"][0].items()) == [
+        ("matcher", ["a.*"]),
+        ("ignore_event", ["insert"]),
+        ("ignore_sql", None),
+        ("ignore_insert_value_expr", ""),
+        ("ignore_update_new_value_expr", ""),
+        ("ignore_update_old_value_expr", ""),
+        ("ignore_delete_value_expr", ""),
+    ]
+    assert list(config["sink"]["kafka_config"]["large_message_handle"].items()) == [
+        ("large_message_handle_option", "handle-key-only"),
+        ("large_message_handle_compression", "none"),
+        ("claim_check_storage_uri", ""),
+        ("claim_check_raw_value", False),
+    ]
+    # A part of one in an update leaves nothing of the defaults in the rest.
+    updated = completed_replica_config({"sink": {"debezium": {}, "csv": {"delimiter": "|"}}})["sink"]
+    assert updated["debezium"] == {"output_old_value": False}
+    assert (updated["csv"]["delimiter"], updated["csv"]["quote"]) == ("|", "")
+
+
+@pytest.mark.parametrize(("value", "on"), [("1", True), ("T", True), ("false", False), ("0", False)])
+def test_a_storage_sinks_truth_values_are_gos(value: str, on: bool) -> None:
+    config = build_config(f"file:///folder?protocol=csv&use-table-id-as-path={value}", {})
+    assert config.codec_options().table_id_as_path is on
+
+
+def test_updates_stay_whole_as_the_sinks_own_table_says(tmp_path: Path) -> None:
+    storage, kafka = "[sink.cloud-storage-config]\n", "[sink.kafka-config]\n"
+    for uri, table, splits in (
+        ("file:///folder?protocol=csv", storage, False),
+        ("file:///folder?protocol=csv", kafka, True),
+        (SIMPLE, storage, True),
+        (SIMPLE, kafka, False),
+    ):
+        assert load(tmp_path, f"{table}output-raw-change-event = true", uri).splits_updates is splits

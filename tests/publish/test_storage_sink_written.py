@@ -173,8 +173,8 @@ def test_settings_of_files_have_an_effect_there_alone() -> None:
         ("file:///f?protocol=csv&layout=topics", {}, "no layout of topics"),
         ("file:///f?protocol=csv", {"sink": {"date-separator": "week"}}, "date-separator 'week' is none of"),
         ("file:///f?protocol=csv", {"sink": {"csv": {"quote": "''"}}}, "more than one character"),
-        ("file:///f?protocol=csv&file-size=64MB", {}, "file-size is a number above 0, and not 64MB"),
-        ("file:///f?protocol=csv&worker-count=0", {}, "worker-count is a number above 0, and not 0"),
+        ("file:///f?protocol=csv&file-size=64MB", {}, "file-size cannot be '64MB'"),
+        ("file:///f?protocol=csv&worker-count=0", {}, "invalid worker-count 0, it must be greater than 0"),
         ("file:///f?protocol=csv&flush-interval=5", {}, "flush-interval: "),
     ],
 )

@@ -207,7 +207,7 @@ def test_update_takes_what_it_names_and_defaults_for_the_rest(client: Client, fe
 def test_secrets_are_shown_to_nobody_and_survive_an_update(client: Client, feeds: Changefeeds) -> None:
     sink = "kafka://127.0.0.1:9092/topic?sasl-password=pa55word&protocol=avro&sasl-user=ann&sasl-mechanism=PLAIN"
     secret = {"sasl_gssapi_password": "s3cret"}
-    pulsar = {"oauth2": {"oauth2-password": "s3cret", "oauth2-scope": "all"}}
+    pulsar = {"oauth2": {"oauth2-private-key": "s3cret", "oauth2-scope": "all"}}
     config = {
         "sink": {"schema_registry": "http://ann:s3cret@127.0.0.1:8081", "kafka_config": secret, "pulsar_config": pulsar}
     }
@@ -219,7 +219,8 @@ def test_secrets_are_shown_to_nobody_and_survive_an_update(client: Client, feeds
     assert shown["sink_uri"] == hidden
     assert shown["config"]["sink"]["schema_registry"] == "http://ann:xxxxx@127.0.0.1:8081"
     assert shown["config"]["sink"]["kafka_config"] == {"sasl_gssapi_password": "xxxxx"}
-    assert shown["config"]["sink"]["pulsar_config"] == {"oauth2": {"oauth2-password": "xxxxx", "oauth2-scope": "all"}}
+    hidden_oauth2 = {"oauth2-private-key": "xxxxx", "oauth2-scope": "all"}
+    assert shown["config"]["sink"]["pulsar_config"] == {"oauth2": hidden_oauth2}
     shown["config"]["case_sensitive"] = True
     put = client("PUT", f"{FEEDS}/up", {"sink_uri": shown["sink_uri"], "replica_config": shown["config"]})
     assert put.json["config"] == shown["config"]

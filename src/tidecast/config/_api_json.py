@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any, NamedTuple, get_args
 
 from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
-from tidecast._config_model import ConfigModel
+from tidecast._config_model import EMPTY_IS_UNSET, ConfigModel
 from tidecast._go import duration_text, parse_duration
 from tidecast._uri import HIDDEN, is_secret_name, parse_place, redact_uri
 from tidecast.config._build import (
@@ -25,8 +26,22 @@ from tidecast.config._build import (
     tables_of,
     validate_file,
 )
-from tidecast.config._file import DURATION, Changefeed, CodecConfig, Sink
-from tidecast.routing import Dispatcher, Filter
+from tidecast.config._file import (
+    DURATION,
+    Changefeed,
+    CodecConfig,
+    Csv,
+    Debezium,
+    GlueSchemaRegistry,
+    LargeMessageHandle,
+    Memory,
+    MysqlConfig,
+    Open,
+    PulsarConfig,
+    PulsarOauth2,
+    Sink,
+)
+from tidecast.routing import Dispatcher, EventFilter, Filter
 
 _NAMES: dict[tuple[type[ConfigModel], str], str | None] = {
     (Dispatcher, "dispatcher"): "partition",
@@ -39,15 +54,22 @@ _NAMES: dict[tuple[type[ConfigModel], str], str | None] = {
     (Sink, "force_replicate"): None,
     (Sink, "integrity"): None,
     (CodecConfig, "output_row_key"): None,
+    (MysqlConfig, "max_multi_update_row"): "max_multi_update_row_count",
+    **{(model, name): f.alias for model in (PulsarConfig, PulsarOauth2) for name, f in model.model_fields.items()},
+    (PulsarConfig, "tls_key_file_path"): "tls-certificate-path",
+    (PulsarConfig, "tls_certificate_file"): "tls-private-key-path",
     (Changefeed, "sql_mode"): None,
 }
 """Names that are not the attribute's; None for what the API does not carry."""
 
 _NO_DEFAULT: dict[type[ConfigModel], tuple[str, ...]] = {
     Changefeed: ("force_replicate", "ignore_ineligible_table"),
-    Sink: ("protocol", "transaction_atomicity", "kafka_config"),
+    Sink: ("protocol", "transaction_atomicity", "kafka_config", "cloud_storage_config"),
 }
 _WHOLE = ("filter", "sink")
+
+_NO_POINTERS = (Csv, Debezium, EventFilter, GlueSchemaRegistry, LargeMessageHandle, Memory, Open)
+"""Structures whose members TiCDC always writes: what is not said of one is empty, and a list null."""
 
 _NO_EFFECT = frozenset(
     (
@@ -57,7 +79,7 @@ _NO_EFFECT = frozenset(
         *("consistent", "scheduler", "sink.csv", "sink.encoder_concurrency", "sink.terminator", "sink.date_separator"),
         *("sink.enable_partition_separator", "sink.file_index_width", "sink.safe_mode", "sink.pulsar_config"),
         *("sink.mysql_config", "sink.cloud_storage_config", "sink.advance_timeout", "sink.open"),
-        *("sink.send-all-bootstrap-at-start", "sink.kafka_config.write_timeout"),
+        *("sink.send-all-bootstrap-at-start", "sink.kafka_config.write_timeout", "sink.enable_kafka_sink_v2"),
     )
 )
 """Settings that mean something to other sinks, other protocols, or a cluster."""
@@ -91,6 +113,25 @@ def _members(model: type[ConfigModel]) -> tuple[_Member, ...]:
 
 def _is_secret(annotation: Any) -> bool:
     return annotation is SecretStr or any(map(_is_secret, get_args(annotation)))
+
+
+@cache
+def _always(model: type[ConfigModel]) -> dict[str, Any]:
+    """Return the members that TiCDC always writes of a structure, each with what it writes where nothing is said."""
+    if model not in _NO_POINTERS:
+        return {}
+    said = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+    return {
+        _NAMES.get((model, name)) or name: _empty(model.model_fields[name], default)
+        for name, default in said.items()
+        if default is not None
+    }
+
+
+def _empty(field: FieldInfo, default: Any) -> Any:
+    if isinstance(default, tuple):
+        return None
+    return default if EMPTY_IS_UNSET in field.metadata else "" if isinstance(default, SecretStr) else type(default)()
 
 
 def read_replica_config(toml: str | os.PathLike[str]) -> dict[str, Any]:
@@ -195,8 +236,8 @@ def secret_values(config: Mapping[str, Any]) -> Iterator[str]:
     return _differing(config, mask_replica_config(config))
 
 
-def _to_api(model: type[ConfigModel], file: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a table of a file says, by the API's names."""
+def _to_api(model: type[ConfigModel], file: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+    """Return what a table of a file says, by the API's names; `whole` has all members that cannot be absent."""
     found: dict[str, Any] = {}
     for member in _members(model):
         value = file.get(member.toml)
@@ -204,8 +245,10 @@ def _to_api(model: type[ConfigModel], file: Mapping[str, Any]) -> dict[str, Any]
             with contextlib.suppress(ValueError):  # checking it is `build_config`'s job
                 value = parse_duration(value)
         elif member.inner:
-            value = _each(value, lambda inner, of=member.inner: _to_api(of, inner))
+            value = _each(value, lambda inner, of=member.inner: _to_api(of, inner, whole=whole))
         _put(found, member.api, value)
+        if whole and member.api in _always(model):
+            found.setdefault(member.api, _always(model)[member.api])
     return found
 
 
@@ -237,7 +280,7 @@ def _each(value: Any, convert: Any) -> Any:
 
 
 def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
-    return _to_api(Changefeed, file_content(config))
+    return _to_api(Changefeed, file_content(config), whole=True)
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

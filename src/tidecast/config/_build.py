@@ -22,7 +22,15 @@ from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._secrets import resolved_settings, resolved_uri
 from tidecast._uri import SINK_PARAMETERS, UNWRITTEN, Place, parse_place, redact_uri, unknown_parameters
-from tidecast.config._file import Changefeed, CodecConfig, Debezium, KafkaConfig, LargeMessageHandle, Sink
+from tidecast.config._file import (
+    Changefeed,
+    CloudStorageConfig,
+    CodecConfig,
+    Debezium,
+    KafkaConfig,
+    LargeMessageHandle,
+    Sink,
+)
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
 from tidecast.registry import check_glue_url
 from tidecast.routing import (
@@ -101,18 +109,13 @@ class ChangefeedConfig:
         said = {f.name: getattr(self.sink.csv, f.name) for f in fields(CsvFormat) if hasattr(self.sink.csv, f.name)}
         return CsvFormat(**said, terminator=self.sink.terminator or CsvFormat.terminator)
 
-    def storage(self, name: str) -> str:
-        """Return a setting of the storage sink, of the sink URI or of `[sink.cloud-storage-config]`; empty for none."""
-        said = (self.sink.cloud_storage_config or {}).get(name)
-        return self.place.params.get(name) or ("" if said is None else str(said).lower())
-
     def open_sink(self, zone: str = "UTC") -> WritableTopics:
         """Return the sink, without asking it anything yet; `zone` is the server's. Raises ConfigError."""
         if not self.storage_sink:
             return open_topics(self.place)
         suffix = protocol_named(self.protocol).files
         digits = index_digits(self.sink.file_index_digit)
-        date, size = self.sink.date_separator or "day", file_size(self.storage("file-size"))
+        date, size = self.sink.date_separator or "day", file_size(self.sink.cloud_storage_config.file_size)
         return open_sink_folder(self.place, SinkFiles(suffix, self.csv.terminator, date, digits, size, zone))
 
     @property
@@ -124,6 +127,12 @@ class ChangefeedConfig:
     def force_replicate(self) -> bool:
         """Tell whether tables without a key are replicated as well."""
         return self.file.force_replicate or bool(self.sink.force_replicate)
+
+    @property
+    def splits_updates(self) -> bool:
+        """Tell whether an update of a key leaves as a delete and an insert."""
+        of_sink = self.sink.cloud_storage_config if self.storage_sink else self.sink.kafka_config
+        return not of_sink.output_raw_change_event
 
     @property
     def routing(self) -> RoutingRules:
@@ -151,8 +160,8 @@ class ChangefeedConfig:
             zone=zone,
             cluster_id=cluster_id,
             csv=self.csv if self.storage_sink else None,
-            table_id_as_path=self.storage("use-table-id-as-path") == "true",
-            column_ids=self.storage("output-column-id") == "true",
+            table_id_as_path=bool(self.sink.cloud_storage_config.use_table_id_as_path),
+            column_ids=bool(self.sink.cloud_storage_config.output_column_id),
         )
 
     @property
@@ -183,9 +192,9 @@ def index_digits(said: int | None) -> int:
     return said if said is not None and said in _INDEX_DIGITS else SinkFiles.file_index_digit
 
 
-def file_size(said: str) -> int:
+def file_size(said: int | None) -> int:
     """Return the bytes of a data file: as configured, within TiCDC's bounds, else its default."""
-    return min(max(int(said), _FILE_SIZES[0]), _FILE_SIZES[-1]) if said else SinkFiles.file_size
+    return SinkFiles.file_size if said is None else min(max(said, _FILE_SIZES[0]), _FILE_SIZES[-1])
 
 
 def load_config(
@@ -222,8 +231,9 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
             "end the path with the topic's name",
         )
     data = copy.deepcopy(dict(file))
+    parameters = _PARAMETERS if place.is_kafka else _PARAMETERS | _STORAGE_PARAMETERS
     for parameter, text in place.params.items():
-        if text and (known := _PARAMETERS.get(parameter)):
+        if text and (known := parameters.get(parameter)):
             _table(data, known.table)[known.field.alias or parameter] = _value(parameter, known.field, text)
     checked = validate_file(data, name)
     params = {**place.params, **dict(_connection(checked.sink.kafka_config))}
@@ -273,6 +283,12 @@ _PARAMETERS: dict[str, _Known] = {
     "debezium-include-start-ts": _Known(("sink", "debezium"), Debezium.model_fields["include_start_ts"]),
     **{n: _Known(("sink", "kafka-config", "codec-config"), f) for n, f in _aliases(CodecConfig).items()},
 }
+_STORAGE_PARAMETERS: dict[str, _Known] = {
+    n: _Known(("sink", "cloud-storage-config"), f)
+    for n, f in _aliases(CloudStorageConfig).items()
+    if n in SINK_PARAMETERS
+}
+"""Those of a storage sink alone, by the same rules."""
 
 
 def _error(code: str | None, message: str, hint: str | None = None, where: str | None = None) -> ConfigError:
@@ -437,11 +453,14 @@ def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[t
         if not protocol.topics:
             yield code, f"protocol {protocol.name} is for a storage sink, which has no layout of topics"
         return
-    for name in ("file-size", "worker-count"):
-        if (said := config.storage(name)) and not (said.isdecimal() and int(said)):
-            yield "CDC:ErrStorageSinkInvalidConfig", f"{name} is a number above 0, and not {said}"
+    storage = sink.cloud_storage_config
+    if storage.worker_count is not None and storage.worker_count <= 0:
+        yield (
+            "CDC:ErrStorageSinkInvalidConfig",
+            f"invalid worker-count {storage.worker_count}, it must be greater than 0",
+        )
     try:
-        parse_duration(config.storage("flush-interval") or "5s")
+        parse_duration(storage.flush_interval or "5s")
     except ValueError as error:
         yield "CDC:ErrStorageSinkInvalidConfig", f"flush-interval: {error}"
     try:

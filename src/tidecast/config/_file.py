@@ -118,6 +118,74 @@ class KafkaConfig(ConfigModel):
     output_raw_change_event: bool = False
 
 
+class MysqlConfig(ConfigModel):
+    """`[sink.mysql-config]`."""
+
+    worker_count: int | None = None
+    max_txn_row: int | None = None
+    max_multi_update_row_size: int | None = None
+    max_multi_update_row: int | None = None
+    tidb_txn_mode: str | None = None
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    time_zone: str | None = None
+    write_timeout: str | None = None
+    read_timeout: str | None = None
+    timeout: str | None = None
+    enable_batch_dml: bool | None = None
+    enable_multi_statement: bool | None = None
+    enable_cache_prepared_statement: bool | None = None
+
+
+class PulsarOauth2(ConfigModel):
+    """`[sink.pulsar-config.oauth2]`."""
+
+    oauth2_issuer_url: str = ""
+    oauth2_audience: str = ""
+    oauth2_private_key: Secret | None = None
+    oauth2_client_id: str = ""
+    oauth2_scope: str = ""
+
+
+class PulsarConfig(ConfigModel):
+    """`[sink.pulsar-config]`."""
+
+    tls_key_file_path: str | None = None
+    tls_certificate_file: str | None = None
+    tls_trust_certs_file_path: str | None = None
+    pulsar_producer_cache_size: int | None = None
+    pulsar_version: str | None = None
+    compression_type: str | None = None
+    authentication_token: Secret | None = None
+    connection_timeout: int | None = None
+    operation_timeout: int | None = None
+    batching_max_messages: int | None = None
+    batching_max_publish_delay: int | None = None
+    send_timeout: int | None = None
+    token_from_file: str | None = None
+    basic_user_name: str | None = None
+    basic_password: Secret | None = None
+    auth_tls_certificate_path: str | None = None
+    auth_tls_private_key_path: str | None = None
+    oauth2: PulsarOauth2 | None = None
+    output_raw_change_event: bool | None = None
+
+
+class CloudStorageConfig(ConfigModel):
+    """`[sink.cloud-storage-config]`. What is None was not said."""
+
+    worker_count: int | None = None
+    flush_interval: str | None = None
+    file_size: int | None = None
+    output_column_id: bool | None = None
+    file_expiration_days: int | None = None
+    file_cleanup_cron_spec: str | None = None
+    flush_concurrency: int | None = None
+    use_table_id_as_path: bool | None = None
+    output_raw_change_event: bool = False
+
+
 class Debezium(ConfigModel):
     """`[sink.debezium]`."""
 
@@ -152,14 +220,15 @@ class Sink(ConfigModel):
     date_separator: str = "day"
     enable_partition_separator: bool = True
     file_index_digit: int | None = None
+    enable_kafka_sink_v2: bool | None = None
     only_output_updated_columns: bool = False
     delete_only_output_handle_key_columns: bool = False
     content_compatible: bool = False
     safe_mode: bool | None = None
     kafka_config: KafkaConfig = KafkaConfig()
-    pulsar_config: Annotated[dict[str, object] | None, Field(repr=False)] = None
-    mysql_config: Annotated[dict[str, object] | None, Field(repr=False)] = None
-    cloud_storage_config: Annotated[dict[str, object] | None, Field(repr=False)] = None
+    pulsar_config: PulsarConfig | None = None
+    mysql_config: MysqlConfig | None = None
+    cloud_storage_config: CloudStorageConfig = CloudStorageConfig()
     advance_timeout_in_sec: int = 150
     send_bootstrap_interval_in_sec: int = 120
     send_bootstrap_in_msg_count: int = 10000
