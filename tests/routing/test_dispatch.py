@@ -234,8 +234,14 @@ def test_every_kind_of_value_is_hashed_as_its_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ({"partition": "index-value", "index": "nope"}, "index nope is not there, or not unique"),
-        ({"partition": "index-value", "index": "plain"}, "index plain is not there, or not unique"),
+        (
+            {"partition": "index-value", "index": "nope"},
+            "index not found when verify the table, table: test.t, index: n",
+        ),
+        (
+            {"partition": "index-value", "index": "plain"},
+            "index is not unique when verify the table, table: test.t",
+        ),
         ({"partition": "columns", "columns": ["a", "nope"]}, "column nope is not there"),
         ({"partition": "columns", "columns": ["v"]}, "column v is a virtual generated one"),
     ],

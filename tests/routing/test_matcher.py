@@ -89,7 +89,8 @@ def test_letter_case_counts_where_it_is_asked_for(rule: str) -> None:
         ("db", "wrong table pattern"),
         ("!", "syntax error: missing pattern"),
         ("db.", "syntax error: missing pattern"),
-        (".t", "syntax error: missing pattern"),
+        ("a..b", "syntax error: stray characters after table pattern"),
+        ("[!].b", "syntax error: failed to parse character class"),
         ("a.b.c", "syntax error: stray characters after table pattern"),
         ("`a`b.c", "syntax error: missing '.' between schema and table patterns"),
         ("/a.b", "syntax error: incomplete regexp"),
@@ -103,8 +104,8 @@ def test_letter_case_counts_where_it_is_asked_for(rule: str) -> None:
         (r"a[\d].b", "syntax error: failed to parse character class"),
         ("a\\", r"syntax error: cannot place \ at end of line"),
         (r"a\b.c", r"cannot escape a letter or number (\b)"),
-        ("/(/.c", "error parsing regexp: missing )"),
-        ("/(?!a)b/.c", "error parsing regexp: invalid perl operator"),
+        ("/(/.c", "invalid pattern: error parsing regexp: missing )"),
+        ("/(?!a)b/.c", "invalid pattern: error parsing regexp: invalid perl operator"),
         ("@file", "importing filter rules from a file is not supported"),
     ],
 )
@@ -113,7 +114,15 @@ def test_a_rule_that_is_none_is_refused(rule: str, why: str) -> None:
         TableMatcher(["*.*", rule])
     assert caught.value.code == "CDC:ErrFilterRuleInvalid"
     assert f"at <cmdline>:1: {why}" in str(caught.value)
-    assert f"[*.* {rule}]" in str(caught.value)
+    assert f"filter rule is invalid [*.* {rule}]: " in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        TableFilter(["*.*", rule])  # TiCDC shows its whole table of the file
+    assert f"filter rule is invalid &{{[*.* {rule}] [] []}}: at <cmdline>:1: {why}" in str(caught.value)
+
+
+def test_a_schema_without_a_name_is_a_pattern_that_matches_none() -> None:
+    assert TableMatcher([".t"]).matches("", "t")
+    assert not TableMatcher([".t"]).matches("t", "t")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
 _FILTERLESS = frozenset({"add foreign key", "drop foreign key", "add fulltext index", "create hybrid index"})
 """Events that TiCDC knows, and that its filter takes for invalid all the same."""
+_NO_EVENT_FILTER = "filter rule is invalid failed to create binlog event filter"
 _ALTERS = ALTER_EVENTS - _FILTERLESS
 
 EVENTS = frozenset({*_ROW_EVENTS.values(), "all dml", "all ddl", "alter table", *_ALIASES}) | DDL_EVENTS - _FILTERLESS
@@ -42,7 +43,7 @@ def check_event_filters(filters: Iterable[EventFilter]) -> None:
         unknown = [name for name in one.ignore_event if name not in EVENTS]
         if unknown and _FILTERLESS.issuperset(unknown):
             raise ConfigError(
-                f"filter rule is invalid: event type {unknown[0]} not valid",
+                f"{_NO_EVENT_FILTER}: event type {unknown[0]} not valid",
                 code="CDC:ErrFilterRuleInvalid",
                 hint="TiCDC cannot leave it out by its type either: ignore-sql can",
             )
@@ -58,9 +59,7 @@ def check_event_filters(filters: Iterable[EventFilter]) -> None:
             try:
                 parse_regexp(pattern)
             except ValueError as error:
-                raise ConfigError(
-                    f"filter rule is invalid {pattern!r}: {error}", code="CDC:ErrFilterRuleInvalid"
-                ) from None
+                raise ConfigError(f"{_NO_EVENT_FILTER}: {error}", code="CDC:ErrFilterRuleInvalid") from None
         for _, _, text in _expressions(one):
             check_time()
             parse_condition(text)

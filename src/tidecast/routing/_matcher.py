@@ -65,8 +65,11 @@ class TableMatcher:
     Source: Changefeed configuration, table filter.
     """
 
+    _shown = "[{}]"
+    """The rules as TiCDC shows them in errors."""
+
     def __init__(self, rules: Sequence[str], *, case_sensitive: bool = False) -> None:
-        parsed = (_Reader(rule, rules, case_sensitive).table_rule() for rule in rules)
+        parsed = (_Reader(rule, rules, case_sensitive, self._shown).table_rule() for rule in rules)
         self._rules = [rule for rule in parsed if rule]
 
     def matches(self, schema: str, table: str) -> bool:
@@ -104,6 +107,8 @@ class TableFilter(TableMatcher):
     No rules at all let everything in.
     """
 
+    _shown = "&{{[{}] [] []}}"
+
     def __init__(self, rules: Sequence[str], *, case_sensitive: bool = False) -> None:
         super().__init__(rules or ["*.*"], case_sensitive=case_sensitive)
 
@@ -136,8 +141,9 @@ class ColumnMatcher:
 class _Reader:
     """Reads one rule, from left to right."""
 
-    def __init__(self, rule: str, rules: Sequence[str], case_sensitive: bool) -> None:
+    def __init__(self, rule: str, rules: Sequence[str], case_sensitive: bool, shown: str = "[{}]") -> None:
         check_time()
+        self._shown = shown
         self._rest = rule.strip(" \t")
         self._rules = rules
         self._fold = not case_sensitive
@@ -195,7 +201,7 @@ class _Reader:
         try:
             return parse_regexp(found[1].replace(r"\/", "/"), fold=self._fold)
         except ValueError as error:
-            self._fail(str(error))
+            self._fail(f"invalid pattern: {error}")
 
     def _quoted(self) -> Regexp:
         found = _QUOTED.match(self._rest)
@@ -212,8 +218,6 @@ class _Reader:
         pieces: list[str] = []
         while self._rest and not self._rest.startswith("."):
             pieces.append(self._piece(self._rest[0]))
-        if not pieces:
-            self._fail("syntax error: missing pattern")
         return self._whole("".join(pieces))
 
     def _named(self, name: str) -> Regexp:
@@ -226,7 +230,7 @@ class _Reader:
             piece = _WILDCARDS[first]
         elif first == "[":
             found = _CLASS.match(self._rest)
-            if not found:
+            if not found or found[0] == "[!]":
                 self._fail("syntax error: failed to parse character class")
             # Here `^` is a character like any other, and so is `[`.
             members = re.sub(r"(?<!\\)[\^\[&~|]", lambda m: "\\" + m[0], found[2])
@@ -250,7 +254,7 @@ class _Reader:
             self._fail("syntax error: failed to parse character class")
 
     def _fail(self, why: str) -> NoReturn:
-        rules = " ".join(self._rules)
+        rules = self._shown.format(" ".join(self._rules))
         raise ConfigError(
-            f"filter rule is invalid [{rules}]: at <cmdline>:1: {why}", code="CDC:ErrFilterRuleInvalid"
+            f"filter rule is invalid {rules}: at <cmdline>:1: {why}", code="CDC:ErrFilterRuleInvalid"
         ) from None

@@ -176,10 +176,17 @@ def _no_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
 def _index_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
     if not rule.index:
         return schema.handle_key
-    for index in schema.indexes:
-        if index.name.lower() == rule.index.lower() and (index.unique or index.primary):
-            return index.columns
-    raise _dispatcher_failed(schema, f"index {rule.index} is not there, or not unique")
+    index = next((i for i in schema.indexes if i.name.lower() == rule.index.lower()), None)
+    if index is None:
+        raise _unfit("index not found", schema, rule.index)
+    if not (index.unique or index.primary):
+        raise _unfit("index is not unique", schema, rule.index)
+    return index.columns
+
+
+def _unfit(what: str, schema: TableSchema, index: str) -> ConfigError:
+    words = f"{what} when verify the table, table: {schema.name}, index: {index}"
+    return ConfigError(words, code="CDC:ErrDispatcherFailed")
 
 
 def _named_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
