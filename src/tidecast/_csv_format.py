@@ -79,12 +79,21 @@ def _truth(name: str, text: str) -> bool:
 def checked_format(made: CsvFormat) -> CsvFormat:
     """Return a format. Raises ConfigError for one that TiCDC refuses, or whose marks are not ASCII."""
     wrong = None
-    if not 1 <= len(made.delimiter) <= _LONGEST_DELIMITER or any(c in made.delimiter for c in _LINE_BREAKS):
-        wrong = "csv config delimiter has 1 to 3 characters, and no line break"
-    elif len(made.quote) > 1 or made.quote in _LINE_BREAKS:
-        wrong = "csv config quote contains more than one character, or a line break"
+    if len(made.quote) > 1:
+        wrong = "csv config quote contains more than one character"
+    elif made.quote in _LINE_BREAKS:
+        wrong = "csv config quote cannot be line break character"
+    elif not made.delimiter:
+        wrong = "csv config delimiter cannot be empty"
+    elif len(made.delimiter) > _LONGEST_DELIMITER:
+        wrong = (
+            "csv config delimiter contains more than three characters, note that escape sequences can only be used in "
+            "double quotes in toml configuration items."
+        )
+    elif any(c in made.delimiter for c in _LINE_BREAKS):
+        wrong = "csv config delimiter contains line break characters"
     elif made.quote and made.quote in made.delimiter:
-        wrong = "csv config quote and delimiter cannot be the same"
+        wrong = "csv config quote and delimiter has common characters which is not allowed"
     elif made.binary_encoding_method not in ("base64", "hex"):
         wrong = "csv config binary-encoding-method can only be hex or base64"
     elif not made.terminator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tidecast.config import (
     without_effect,
 )
 from tidecast.config._build import _PARAMETERS
+from tidecast.topics._write_sink import StorageSinkWriter
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
 AVRO = "kafka://127.0.0.1:9092/topic?protocol=avro&schema-registry=http://127.0.0.1:8081"
@@ -372,7 +374,7 @@ def test_unknown_parameters_are_ignored() -> None:
         ("required-acks=-32769", "CDC:ErrSinkURIInvalid", "required-acks cannot be '-32769'"),
         (f"max-message-bytes={1 << 63}", "CDC:ErrSinkURIInvalid", "write a whole number of 64 bits"),
         (f"max-batch-size={'1' * 5000}", "CDC:ErrSinkURIInvalid", "write a whole number of 64 bits"),
-        ("encoding-format=xml", "CDC:ErrCodecInvalidConfig", "encoding-format"),
+        ("encoding-format=xml", "CDC:ErrCodecInvalidConfig", "unsupported encoding format type: xml for the"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, message: str) -> None:
@@ -460,7 +462,7 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             CHECKSUMS + "[sink]\ncolumn-selectors = [{matcher = ['*.*'], columns = ['*']}]",
             SIMPLE,
             "CDC:ErrInvalidReplicaConfig",
-            "integrity check and column selector",
+            "integrity check enabled and column selector set, not allowed",
         ),
         ("[integrity]\nintegrity-check-level = 'all'", SIMPLE, "CDC:ErrInvalidReplicaConfig", "integrity-check-level"),
         (
@@ -479,7 +481,7 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'handle-key-only'",
             SIMPLE.replace("simple", "canal-json"),
             "CDC:ErrInvalidReplicaConfig",
-            "protocol is canal-json, it's not supported (Simple has it, and Canal-JSON with enable-tidb-extension=true",
+            "protocol is canal-json, but enable-tidb-extension is false (Simple has it, and Canal-JSON",
         ),
         (
             "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'claim-check'",
@@ -493,12 +495,23 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "CDC:ErrInvalidReplicaConfig",
             "large-message-handle-compression",
         ),
-        ("enable-sync-point = true", SIMPLE, "CDC:ErrInvalidReplicaConfig", "sync point"),
+        (
+            "enable-sync-point = true",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "invalid replica config, The SyncPoint",
+        ),
         (
             "force-replicate = true\n[sink]\ndelete-only-output-handle-key-columns = true",
             SIMPLE,
             "CDC:ErrCodecInvalidConfig",
             "force-replicate must be disabled",
+        ),
+        (
+            "force-replicate = true\n[sink]\ndelete-only-output-handle-key-columns = true",
+            "kafka://127.0.0.1:9092/topic?protocol=debezium",
+            "CDC:ErrCodecInvalidConfig",
+            'force-replicate must be disabled when configuration "delete-only-output-handle-key-columns" is true.',
         ),
         ("[filter]\nrules = ['db']", SIMPLE, "CDC:ErrFilterRuleInvalid", "at <cmdline>:1: wrong table pattern"),
         ("[sink]\ndispatchers = [{matcher = ['a']}]", SIMPLE, "CDC:ErrFilterRuleInvalid", "wrong table pattern"),
@@ -907,6 +920,14 @@ def test_the_api_writes_every_member_of_what_is_no_pointer_in_ticdc() -> None:
 def test_a_storage_sinks_truth_values_are_gos(value: str, on: bool) -> None:
     config = build_config(f"file:///folder?protocol=csv&use-table-id-as-path={value}", {})
     assert config.codec_options().table_id_as_path is on
+
+
+@pytest.mark.parametrize(("said", "folder"), [("Day", ""), ("", ""), ("none", ""), ("year", "%Y")])
+def test_only_the_words_of_a_date_separator_itself_make_folders(tmp_path: Path, said: str, folder: str) -> None:
+    """TiCDC takes a word in any letters, and then knows it in small ones alone."""
+    sink = load(tmp_path, f"[sink]\ndate-separator = '{said}'", f"file://{tmp_path}/out?protocol=csv").open_sink()
+    assert isinstance(sink, StorageSinkWriter)
+    assert sink.files.date == dt.datetime.now(dt.UTC).strftime(folder)
 
 
 def test_updates_stay_whole_as_the_sinks_own_table_says(tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ def test_selectors_of_the_source_tell_nothing_of_routed_tables(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("params", "why"),
     [
-        ({"csv-delimiter": "abcd"}, "1 to 3 characters"),
-        ({"csv-delimiter": ""}, "1 to 3 characters"),
+        ({"csv-delimiter": "abcd"}, "csv config delimiter contains more than three characters"),
+        ({"csv-delimiter": ""}, "csv config delimiter cannot be empty"),
         ({"csv-quote": "''"}, "more than one character"),
-        ({"csv-quote": ","}, "cannot be the same"),
+        ({"csv-quote": ","}, "csv config quote and delimiter has common characters"),
         ({"csv-binary-encoding-method": "base32"}, "hex or base64"),
         ({"csv-include-commit-ts": "maybe"}, "csv-include-commit-ts"),
         ({"terminator": ""}, "terminator is empty"),

@@ -171,7 +171,12 @@ def test_settings_of_files_have_an_effect_there_alone() -> None:
     [
         ("kafka://host/topic?protocol=csv", {}, "unknown 'csv' message protocol for sink"),
         ("file:///f?protocol=csv&layout=topics", {}, "no layout of topics"),
-        ("file:///f?protocol=csv", {"sink": {"date-separator": "week"}}, "date-separator 'week' is none of"),
+        ("file:///f?protocol=csv", {"sink": {"date-separator": "week"}}, "date separator in storage sink is invalid"),
+        (
+            "file:///f?protocol=csv",
+            {"sink": {"delete-only-output-handle-key-columns": True}},
+            "CSV protocol always output all columns for the delete event",
+        ),
         ("file:///f?protocol=csv", {"sink": {"csv": {"quote": "''"}}}, "more than one character"),
         ("file:///f?protocol=csv&file-size=64MB", {}, "file-size cannot be '64MB'"),
         ("file:///f?protocol=csv&worker-count=0", {}, "invalid worker-count 0, it must be greater than 0"),

@@ -37,6 +37,7 @@ from tidecast.routing import (
     ColumnMatcher,
     Dispatcher,
     RoutingRules,
+    TableFilter,
     TableMatcher,
     check_event_filters,
     check_target,
@@ -115,7 +116,7 @@ class ChangefeedConfig:
             return open_topics(self.place)
         suffix = protocol_named(self.protocol).files
         digits = index_digits(self.sink.file_index_digit)
-        date, size = self.sink.date_separator or "day", file_size(self.sink.cloud_storage_config.file_size)
+        date, size = self.sink.date_separator, file_size(self.sink.cloud_storage_config.file_size)
         return open_sink_folder(self.place, SinkFiles(suffix, self.csv.terminator, date, digits, size, zone))
 
     @property
@@ -257,7 +258,7 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     for event_filter in checked.filter.event_filters:
         TableMatcher(event_filter.matcher)
     check_event_filters(checked.filter.event_filters)
-    TableMatcher(checked.filter.rules, case_sensitive=checked.case_sensitive)
+    TableFilter(checked.filter.rules, case_sensitive=checked.case_sensitive)
     return config
 
 
@@ -389,15 +390,17 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
     options = config.codec_options()
     atomicity = sink.transaction_atomicity
     if atomicity not in ("", "none"):
-        yield "CDC:ErrSinkURIInvalid", f"{atomicity} level atomicity is not supported by {config.place.scheme} scheme"
+        words = f"{atomicity} level atomicity is not supported by {config.place.scheme} scheme"
+        yield "CDC:ErrSinkURIInvalid", f"sink uri invalid '{words}'"
     if codec.max_batch_size <= 0:
-        yield _CODEC, f"invalid max-batch-size {codec.max_batch_size}"
+        yield _CODEC, f"Codec invalid config: invalid max-batch-size {codec.max_batch_size}"
     if glue := sink.kafka_config.glue_schema_registry_config:
         if sink.schema_registry is not None:
             yield (
                 _REPLICA,
-                "schema-registry and glue-schema-registry-configcannot be set at the same time,schema-registry is used "
-                "by confluent schema registry, glue-schema-registry-config is used by aws glue schema registry",
+                "invalid replica config, schema-registry and glue-schema-registry-configcannot be set at the same "
+                "time,schema-registry is used by confluent schema registry, glue-schema-registry-config is used by "
+                "aws glue schema registry",
             )
         for name, value in (("registry-name", glue.registry_name), ("region", glue.region)):
             if not value:
@@ -410,23 +413,28 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
         except ConfigError as error:
             yield "CDC:ErrInvalidGlueSchemaRegistryConfig", error.message
     yield from _wrong_files(config, protocol)
+    if options.delete_only_output_handle_key_columns and options.force_replicate:
+        words = 'force-replicate must be disabled when configuration "delete-only-output-handle-key-columns" is true.'
+        yield _CODEC, words
     for wrong in protocol.wrong_options(options):
         yield _CODEC, wrong
     if options.checksums and sink.column_selectors:
-        yield _REPLICA, "it's not allowed to enable the integrity check and column selector at the same time"
+        yield _REPLICA, "integrity check enabled and column selector set, not allowed"
     if large.large_message_handle_option != "none":
         if not protocol.large_messages(options):
+            with_extension = protocol.large_messages(replace(options, enable_tidb_extension=True))
             yield (
                 _REPLICA,
                 f"large message handle is set to {large.large_message_handle_option}, protocol is {protocol.name}, "
-                "it's not supported",
-                "Simple has it, and Canal-JSON with enable-tidb-extension=true in the sink URI",
+                + ("but enable-tidb-extension is false" if with_extension else "it's not supported"),
+                "Simple has it, and Canal-JSON with enable-tidb-extension=true",
             )
         storage = large.claim_check_storage_uri.get_secret_value()
         if large.large_message_handle_option == "claim-check" and not storage:
             yield _REPLICA, "large message handle is set to claim-check, but the claim-check-storage-uri is empty"
     if config.file.enable_sync_point:
-        yield _REPLICA, "sync point needs a MySQL sink"
+        words = "The SyncPoint must be disabled when the downstream is not tidb or mysql"
+        yield _REPLICA, f"invalid replica config, {words}"
     version = sink.kafka_config.kafka_version
     if version and not _KAFKA_VERSION.fullmatch(version):
         yield "CDC:ErrKafkaInvalidVersion", f"invalid kafka version: invalid version `{version}`"
@@ -436,13 +444,14 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
             yield _REPLICA, f"sink.kafka-config.{name}: {number} is no whole number of {bits} bits"
     stuck = config.file.changefeed_error_stuck_duration
     try:
-        if parse_duration(stuck) < _SHORTEST_STUCK:
-            yield _REPLICA, f"the changefeed-error-stuck-duration {stuck} is shorter than 30m"
+        if (duration := parse_duration(stuck)) < _SHORTEST_STUCK:
+            words = f"{duration / 10**9:f} must be larger than {_SHORTEST_STUCK / 10**9:f} Seconds"
+            yield _REPLICA, f"invalid replica config, The ChangefeedErrorStuckDuration:{words}"
     except ValueError as error:
         yield _REPLICA, f"changefeed-error-stuck-duration: {error}"
 
 
-def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str]]:
+def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str] | tuple[str, str, str]]:
     """Yield what is wrong with the settings of a storage sink."""
     sink, code = config.sink, "CDC:ErrSinkInvalidConfig"
     for name in UNWRITTEN.keys() & config.place.params.keys() if config.place.root else ():
@@ -466,11 +475,21 @@ def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[t
     try:
         checked_format(config.csv)
     except ConfigError as error:
-        yield code, error.message
+        yield code, f"sink config invalid: {error.message}"
     if sink.csv.output_handle_key:
         yield code, f"csv config {NO_HANDLE_KEY}"
-    if sink.date_separator and sink.date_separator not in DATE_SEPARATORS:
-        yield code, f"date-separator {sink.date_separator!r} is none of {', '.join(DATE_SEPARATORS)}"
+    if sink.date_separator and sink.date_separator.lower() not in DATE_SEPARATORS:
+        yield (
+            code,
+            "sink config invalid: [CDC:ErrStorageSinkInvalidDateSeparator]date separator in storage sink is invalid",
+            f"write one of {', '.join(DATE_SEPARATORS)}",
+        )
+    if sink.delete_only_output_handle_key_columns and not protocol.topics:
+        yield (
+            code,
+            f"{protocol.title} protocol always output all columns for the delete event, do not set "
+            "`delete-only-output-handle-key-columns` to true",
+        )
 
 
 def refuse_both_names(one: Dispatcher) -> None:

@@ -82,17 +82,18 @@ class KafkaOptions(SaslOptions):
             (
                 self.required_acks not in (-1, 0, 1),
                 "CDC:ErrKafkaInvalidRequiredAcks",
-                f"invalid required acks {self.required_acks}, only -1, 0 and 1 are supported",
+                f"invalid required acks {self.required_acks}, only support these values: "
+                "0(NoResponse),1(WaitForLocal) and -1(WaitForAll)",
             ),
             (
                 client_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]+", client_id),
                 "CDC:ErrKafkaInvalidClientID",
-                f"invalid kafka client ID {client_id!r}",
+                f"invalid kafka client ID '{client_id}'",
             ),
             (
                 self.max_message_bytes <= 0,
                 "CDC:ErrCodecInvalidConfig",
-                f"invalid max-message-bytes {self.max_message_bytes}",
+                f"Codec invalid config: invalid max-message-bytes {self.max_message_bytes}",
             ),
             (
                 any(files) and not all(files),
@@ -102,7 +103,7 @@ class KafkaOptions(SaslOptions):
             (
                 all(files) and self.enable_tls is False,
                 "CDC:ErrKafkaInvalidConfig",
-                "ca, cert and key are given, but enable-tls is false",
+                "credential files are supplied, but 'enable-tls' is set to false",
             ),
             *((True, "CDC:ErrKafkaInvalidConfig", wrong) for wrong in self.sasl_wrongs()),
         ):

@@ -61,7 +61,7 @@ class SinkFiles:
     @property
     def date(self) -> str:
         """The folder of today, empty for none."""
-        return dt.datetime.now(ZoneInfo(self.zone)).strftime(DATE_SEPARATORS[self.date_separator])
+        return dt.datetime.now(ZoneInfo(self.zone)).strftime(DATE_SEPARATORS.get(self.date_separator, ""))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tidecast.model import Ddl
@@ -40,9 +40,3 @@ class CanalCodec(Codec):
         if not self._options.enable_tidb_extension:
             return None
         return partial(encode_watermark, options=self._options, build_ts=self._build_ts)
-
-
-def wrong_options(options: CodecOptions) -> Iterator[str]:
-    """Yield what is wrong with a changefeed's options for Canal-JSON, in TiCDC's words."""
-    if options.delete_only_output_handle_key_columns and options.force_replicate:
-        yield "force-replicate must be disabled when delete-only-output-handle-key-columns is enabled"

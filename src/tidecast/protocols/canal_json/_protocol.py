@@ -13,7 +13,7 @@ from tidecast.protocols._protocol import DecodeOptions, WireProtocol
 from tidecast.protocols._schema_file import Tables
 from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader, describe_file
-from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
+from tidecast.protocols.canal_json._codec import CanalCodec
 from tidecast.protocols.canal_json._columns import CanalDecoder
 from tidecast.protocols.canal_json._message import WATERMARK
 from tidecast.protocols.canal_json._read import CanalReader
@@ -72,7 +72,6 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     watermarks=True,
-    wrong_options=wrong_options,
     compressed=("value",),
     large_messages=lambda options: options.enable_tidb_extension,
     claim_check_locations=partial(locations_in_json, inside="_tidb"),

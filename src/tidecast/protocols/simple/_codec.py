@@ -44,6 +44,4 @@ class SimpleCodec(Codec):
 def wrong_options(options: CodecOptions) -> Iterator[str]:
     """Yield what is wrong with a changefeed's options for Simple, in TiCDC's words."""
     if options.encoding_format not in ("json", "avro"):
-        yield f"unsupported encoding-format {options.encoding_format} for the simple protocol"
-    if options.delete_only_output_handle_key_columns and options.force_replicate:
-        yield "force-replicate must be disabled when delete-only-output-handle-key-columns is enabled"
+        yield f"unsupported encoding format type: {options.encoding_format} for the simple protocol"
