@@ -311,7 +311,12 @@ def refusals() -> dict[str, tuple[dict[str, object], int, str, str]]:
             "ErrInvalidIgnoreEventType",
             "invalid ignore event type: 'all'",
         ),
-        "index": (sink(dispatchers=rule), 500, "ErrDispatcherFailed", "dispatch failed: index nothing"),
+        "index": (
+            sink(dispatchers=rule),
+            500,
+            "ErrDispatcherFailed",
+            "index not found when verify the table, table: shop.orders, index: nothing",
+        ),
         "selector": (
             sink(column_selectors=[{"matcher": ["*.*"], "columns": ["v"]}]),
             500,
@@ -371,7 +376,10 @@ def test_tables_without_a_key_are_refused_unless_somebody_agrees(client: Client,
     body: dict[str, Any] = {"changefeed_id": "up", "sink_uri": SINK}
     refused = client("POST", FEEDS, body)
     assert (refused.status, refused.json["error_code"]) == (400, "CDC:ErrTableIneligible")
-    assert "test.log" in refused.json["error_msg"]
+    assert refused.json["error_msg"] == (
+        "[CDC:ErrTableIneligible]some tables are not eligible to replicate([test.log]), if you want to ignore these "
+        "tables, please set ignore_ineligible_table to true"
+    )
     agreed = {"ignore_ineligible_table": True}, {"force_replicate": True}, {"filter": {"rules": ["shop.*"]}}
     for n, config in enumerate(agreed):
         assert client("POST", FEEDS, body | {"changefeed_id": f"up-{n}", "replica_config": config}).status == 200
@@ -430,6 +438,33 @@ def test_what_is_not_there_is_named(client: Client) -> None:
         assert answer.json == {"error_msg": message, "error_code": "CDC:ErrChangeFeedNotExists"}
 
 
+@pytest.mark.parametrize("feed_id", ["a_b", "x" * 129])
+def test_an_id_that_can_be_none_is_refused_by_every_change(client: Client, feed_id: str) -> None:
+    for method, rest in (("POST", "/pause"), ("POST", "/resume"), ("PUT", ""), ("DELETE", "")):
+        answer = client(method, f"{FEEDS}/{feed_id}{rest}", {})
+        assert (answer.status, answer.json["error_code"]) == (400, "CDC:ErrAPIInvalidParam")
+        assert f"invalid changefeed_id: {feed_id}" in answer.json["error_msg"]
+    assert client("GET", f"{FEEDS}/{feed_id}").json["error_code"] == "CDC:ErrChangeFeedNotExists"
+
+
+def test_the_tables_are_verified_against_the_sinks_settings(client: Client) -> None:
+    rule = {"matcher": ["*.*"], "partition": "columns", "columns": ["nothing"]}
+    body = {"sink_uri": SINK, "replica_config": {"sink": {"dispatchers": [rule]}}}
+    answer = client("POST", "/api/v2/verify_table", body)
+    assert (answer.status, answer.json["error_code"]) == (500, "CDC:ErrDispatcherFailed")
+    assert client("POST", "/api/v2/get_all_tables", body).status == 200
+
+
+def test_the_error_of_a_changefeed_that_was_stopped_is_in_the_list_alone(client: Client, runner: MemoryRunner) -> None:
+    runner.errors = {"up": [SchemaRefused("Schema being registered is incompatible")]}
+    created(client)
+    until(lambda: client("GET", f"{FEEDS}/up").json["state"] == "failed")
+    assert "incompatible" in client("GET", f"{FEEDS}/up").json["error"]["message"]
+    client("POST", f"{FEEDS}/up/pause")
+    assert "error" not in client("GET", f"{FEEDS}/up").json
+    assert "incompatible" in client("GET", FEEDS).json["items"][0]["error"]["message"]
+
+
 def test_update_and_resume_refuse(client: Client, runner: MemoryRunner) -> None:
     start = runner.now() - compose(1000)
     created(client, start_ts=start)
@@ -447,11 +482,26 @@ def test_update_and_resume_refuse(client: Client, runner: MemoryRunner) -> None:
     client("POST", f"{path}/pause")
     assert refusal("PUT", path, {"target_ts": start}) == (
         400,
-        f"[CDC:ErrChangefeedUpdateRefused]changefeed update error: "
-        f"can not update target_ts:{start} less than start_ts:{start}",
+        f"[CDC:ErrChangefeedUpdateRefused]can not update target_ts:{start} less than start_ts:{start}",
     )
-    assert refusal("PUT", path, {"start_ts": 5})[0] == 400
-    assert refusal("PUT", path, {"replica_config": {"filter": {"rules": ["x"]}}})[0] == 400
+    assert refusal("PUT", path, {"start_ts": 5}) == (400, "[CDC:ErrAPIInvalidParam]start_ts can not be updated")
+    for config, cause in (
+        (
+            {"filter": {"rules": ["x"]}},
+            "[CDC:ErrFilterRuleInvalid]filter rule is invalid &{[x] [] []}: at <cmdline>:1: wrong table pattern",
+        ),
+        (
+            {"sink": {"dispatchers": [{"matcher": ["*.*"], "partition": "index-value", "index": "i"}]}},
+            "[CDC:ErrDispatcherFailed]index not found when verify the table, table: shop.orders, index: i",
+        ),
+    ):
+        refused = client("PUT", path, {"replica_config": config}).json
+        assert refused["error_code"] == "CDC:ErrChangefeedUpdateRefused"
+        assert refused["error_msg"] == f"[CDC:ErrChangefeedUpdateRefused]changefeed update error: {cause}"
+    assert refusal("POST", f"{FEEDS}/nobody/resume", {"overwrite_checkpoint_ts": 2**63}) == (
+        400,
+        "[CDC:ErrChangeFeedNotExists]changefeed not exists, nobody",
+    )
     status, message = refusal("POST", f"{path}/resume", {"overwrite_checkpoint_ts": 2**63})
     assert status == 400
     assert message.startswith(f"[CDC:ErrAPIInvalidParam]invalid checkpoint-ts {2**63}, larger than current tso ")
@@ -470,23 +520,30 @@ def test_the_smaller_endpoints(client: Client, runner: MemoryRunner) -> None:
     assert client("POST", "/api/v2/owner/resign").text == "{}"
     assert client("POST", "/api/v2/log", {"log_level": "warn"}).text == "{}"
     assert client("POST", "/api/v2/log", {"log_level": "loud"}).status == 400
-    assert client("POST", "/api/v2/log", {"log_level": "info"}).text == "{}"
+    assert client("POST", "/api/v2/log", {"log_level": "notset"}).status == 400
+    for level in ({"log_level": "Panic"}, {"log_level": ""}, {"log_level": "info"}, {}):
+        assert client("POST", "/api/v2/log", level).text == "{}"
     config = {"filter": {"rules": ["shop.*"]}}
     body = {"replica_config": config, "start_ts": 5, "sink_uri": ""}
     found = client("POST", "/api/v2/get_all_tables?keyspace=default", body).json
     assert [t["table_name"] for t in found["eligible_tables"]] == ["orders"]
-    assert client("POST", "/api/v2/verify_table", body).status == 400
+    assert client("POST", "/api/v2/verify_table", body).json == found
     runner.known = ()
     assert client("POST", "/api/v2/get_all_tables", body).json == {}
     synced = client("GET", f"{FEEDS}/up/synced").json
     members = ["synced", "sink_checkpoint_ts", "puller_resolved_ts", "last_synced_ts", "now_ts", "info"]
     assert list(synced) == members
     assert synced["synced"] is False
+    assert synced["now_ts"].endswith(".000")
 
 
 def test_a_changefeed_is_synced_when_it_has_been_quiet(client: Client, runner: MemoryRunner) -> None:
     created(client, start_ts=runner.now() - compose(301_000))
     until(lambda: client("GET", f"{FEEDS}/up/synced").json["synced"])
+    # An interval of 0 says nothing, and neither does the one beside it.
+    zero = {"synced_status": {"synced_check_interval": 400, "checkpoint_interval": 0}}
+    created(client, "zero", start_ts=runner.now() - compose(301_000), replica_config=zero)
+    until(lambda: client("GET", f"{FEEDS}/zero/synced").json["synced"])
 
 
 def test_what_is_nowhere_is_answered_in_text(client: Client) -> None:
@@ -585,6 +642,9 @@ def test_the_older_api_lists_bare_arrays_and_accepts(client: Client) -> None:
     assert client("POST", f"{old}/up/resume").status == 202
     assert len(client("GET", "/api/v1/captures").json) == 1
     assert client("DELETE", f"{old}/up").status == 202
+    assert client("POST", "/api/v1/log", {"log_level": "info"}).status == 200
+    drained = client("PUT", "/api/v1/captures/drain", {"capture_id": "n"})
+    assert (drained.status, drained.text) == (202, '{"current_table_count":0}')
 
 
 def test_the_older_api_has_a_body_of_its_own(client: Client) -> None:

@@ -32,7 +32,15 @@ _log = logging.getLogger(__name__)
 
 _SINK_URI, _REPLICA = "CDC:ErrSinkURIInvalid", "CDC:ErrInvalidReplicaConfig"
 _SINK_CODES = re.compile(r"CDC:Err(Kafka(?!TopicExpr)|MySQLInvalid|Codec)")
-_REPLICA_CODES = re.compile(r"CDC:ErrSink(?!URI)")
+_REPLICA_CODES = re.compile(r"CDC:Err(Sink(?!URI)|Invalid(GlueSchemaRegistryConfig|TableRoutingRule))")
+OF_TABLES = frozenset(
+    f"CDC:Err{name}"
+    for name in (
+        *("FilterRuleInvalid", "InvalidIgnoreEventType", "InvalidFilterExpression", "ExpressionColumnNotFound"),
+        *("KafkaTopicExprInvalid", "DispatcherFailed", "ColumnSelectorFailed", "TableRouteConflict"),
+    )
+)
+"""The codes of what TiCDC finds as it looks at the tables: in an update they come as the cause of its refusal."""
 _PATTERNS_S = 5.0
 _MSK = re.compile(r"[a-z0-9.-]+\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?:\d+")
 
@@ -57,17 +65,9 @@ class ConfigChecks:
         eligible = [t for t in passing if t.may_have_key or t.view]
         return TableEligibility(every, eligible, [t for t in passing if t not in eligible])
 
-    def check(self, feed_id: str, sink_uri: str, config: Mapping[str, Any]) -> None:
-        """Refuse a configuration that cannot be, that does not fit the tables, or whose sink cannot be used."""
-        checked = self.checked_config(sink_uri, config)
+    def verified_tables(self, checked: ChangefeedConfig, config: Mapping[str, Any]) -> TableEligibility:
+        """Return the tables, sorted as by `tables`. Raises ConfigError where the configuration does not fit them."""
         tables = self.tables(config)
-        if tables.ineligible and not (checked.force_replicate or checked.file.ignore_ineligible_table):
-            raise ConfigError(
-                "some tables have neither a primary key nor a unique key on NOT NULL columns: "
-                + ", ".join(t.name for t in tables.ineligible),
-                code="CDC:ErrTableIneligible",
-                hint="set ignore_ineligible_table to leave them out",
-            )
         router, events = Router(checked.routing), EventFilters(checked.file.filter.event_filters)
         owners: dict[tuple[str, str], tuple[str, str]] = {}
         with time_limit(_PATTERNS_S):
@@ -79,6 +79,18 @@ class ConfigChecks:
                 router.check(table)
                 router.select_columns(table)
                 events.check(table)
+        return tables
+
+    def check(self, feed_id: str, sink_uri: str, config: Mapping[str, Any]) -> None:
+        """Refuse a configuration that cannot be, that does not fit the tables, or whose sink cannot be used."""
+        checked = self.checked_config(sink_uri, config)
+        tables = self.verified_tables(checked, config)
+        if tables.ineligible and not (checked.force_replicate or checked.file.ignore_ineligible_table):
+            raise ConfigError(
+                f"some tables are not eligible to replicate([{' '.join(t.name for t in tables.ineligible)}]), if you "
+                "want to ignore these tables, please set ignore_ineligible_table to true",
+                code="CDC:ErrTableIneligible",
+            )
         try:
             self._runner.check(checked)
         except TidecastError as error:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tidecast._errors import ConfigError
 from tidecast._uri import Place, masked_sink_uri, parse_place
-from tidecast.changefeed._checks import ConfigChecks, over_defaults
+from tidecast.changefeed._checks import OF_TABLES, ConfigChecks, error_text, over_defaults
 from tidecast.changefeed._feed import Feed, FeedFolder, State
 from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._live import LiveFeed, LiveFeeds
@@ -35,7 +35,7 @@ _ID_RULE = (
     f'the length should no more than {_LONGEST_ID}, eg, "simple-changefeed-task"'
 )
 
-_PARAM = "CDC:ErrAPIInvalidParam"
+_PARAM, _REFUSED = "CDC:ErrAPIInvalidParam", "CDC:ErrChangefeedUpdateRefused"
 
 
 class Changefeeds:
@@ -109,10 +109,14 @@ class Changefeeds:
         return self._checks.tables(config)
 
     def verify(self, sink_uri: str, config: Mapping[str, Any] | None) -> TableEligibility:
-        """Check a sink URI and a replica config against each other, and sort the tables by them."""
-        _place_of(sink_uri)
-        self._checks.checked_config(sink_uri, over_defaults(config))
-        return self.sort_tables(config)
+        """Check a sink URI and a replica config against each other and the tables, and sort these by them.
+
+        Without a sink URI the tables are sorted alone.
+        """
+        if not sink_uri:
+            return self.sort_tables(config)
+        whole = over_defaults(config)
+        return self._checks.verified_tables(self._checks.checked_config(sink_uri, whole), whole)
 
     # Orders of others
 
@@ -120,8 +124,7 @@ class Changefeeds:
         """Begin a changefeed, after every check that TiCDC makes, in its order. Raises TidecastError."""
         gid = (secrets.randbits(64), secrets.randbits(64))
         feed_id = spec.id or f"{gid[0]}{gid[1]}"
-        if not _ID.fullmatch(feed_id) or len(feed_id) > _LONGEST_ID:
-            raise ConfigError(f"invalid changefeed_id: {feed_id}, {_ID_RULE}", code=_PARAM)
+        _check_id(feed_id)
         with self._feeds.changed:
             self._feeds.wait_for_removal(feed_id)
             self._feeds.refuse_double(feed_id)
@@ -148,14 +151,17 @@ class Changefeeds:
 
     def update(self, feed_id: str, spec: ChangefeedSpec) -> Snapshot:
         """Change a stopped or failed changefeed: what the spec has of target-ts, sink URI and configuration."""
+        _check_id(feed_id)
         with self._feeds.changed:
             feed = self._feeds.find(feed_id).feed
         if feed.state not in (State.STOPPED, State.FAILED):
             raise _refused_update("can only update changefeed config when it is stopped or failed")
-        if spec.start_ts:
-            raise ConfigError("start-ts cannot be updated", code=_PARAM)
         if 0 < spec.target_ts <= feed.start_ts:
-            raise _refused_update(f"can not update target_ts:{spec.target_ts} less than start_ts:{feed.start_ts}")
+            raise ConfigError(
+                f"can not update target_ts:{spec.target_ts} less than start_ts:{feed.start_ts}", code=_REFUSED
+            )
+        if spec.start_ts:
+            raise ConfigError("start_ts can not be updated", code=_PARAM)
         changed = replace(feed, target_ts=spec.target_ts or feed.target_ts)
         if spec.sink_uri and spec.sink_uri != masked_sink_uri(feed.sink_uri):
             changed = replace(changed, sink_uri=spec.sink_uri)
@@ -166,7 +172,12 @@ class Changefeeds:
         if changed.sink_uri != feed.sink_uri:  # its protocol wins over the stored one
             changed = replace(changed, config=replica_config_for(changed.config, changed.sink_uri))
         if (changed.sink_uri, changed.config) != (feed.sink_uri, feed.config):
-            self._checks.check(feed_id, changed.sink_uri, changed.config)
+            try:
+                self._checks.check(feed_id, changed.sink_uri, changed.config)
+            except ConfigError as error:
+                if error.code not in OF_TABLES:
+                    raise
+                raise _refused_update(error_text(error)) from error
         with self._feeds.changed:
             live = self._feeds.find(feed_id)
             if live.feed is not feed:
@@ -178,6 +189,7 @@ class Changefeeds:
 
     def pause(self, feed_id: str) -> None:
         """Stop a changefeed; it has stopped when this returns."""
+        _check_id(feed_id)
         with self._feeds.changed:
             live = self._feeds.find(feed_id)
             self._feeds.save(live, replace(live.feed, state=State.STOPPED))
@@ -185,6 +197,8 @@ class Changefeeds:
 
     def resume(self, feed_id: str, overwrite_checkpoint_ts: int = 0) -> None:
         """Let a changefeed that does not run go on, if asked from another checkpoint; one that runs is left alone."""
+        _check_id(feed_id)
+        self.get(feed_id)
         now = self.runner.now() if overwrite_checkpoint_ts else 0
         if overwrite_checkpoint_ts > now:
             raise ConfigError(
@@ -204,6 +218,7 @@ class Changefeeds:
 
     def remove(self, feed_id: str) -> bool:
         """Forget a changefeed, and tell whether there was one. Raises OSError, and it is still there."""
+        _check_id(feed_id)
         with self._feeds.changed:
             live = self._feeds.by_id.get(feed_id)
             if live is None or live.removing:
@@ -223,6 +238,11 @@ class Changefeeds:
             return True
 
 
+def _check_id(feed_id: str) -> None:
+    if not _ID.fullmatch(feed_id) or len(feed_id) > _LONGEST_ID:
+        raise ConfigError(f"invalid changefeed_id: {feed_id}, {_ID_RULE}", code=_PARAM)
+
+
 def _place_of(sink_uri: str) -> Place:
     if not sink_uri:
         raise ConfigError(
@@ -233,4 +253,4 @@ def _place_of(sink_uri: str) -> Place:
 
 
 def _refused_update(why: str) -> ConfigError:
-    return ConfigError(f"changefeed update error: {why}", code="CDC:ErrChangefeedUpdateRefused")
+    return ConfigError(f"changefeed update error: {why}", code=_REFUSED)

@@ -12,8 +12,8 @@ from tidecast._errors import TidecastError
 from tidecast._go import to_json
 from tidecast._uri import masked_sink_uri
 from tidecast.changefeed import Problem, Snapshot, State, TableEligibility, lag_seconds
-from tidecast.config import mask_replica_config
-from tidecast.model import TableSchema, physical_ms
+from tidecast.config import default_replica_config, mask_replica_config
+from tidecast.model import TableSchema, compose, physical_ms
 from tidecast.server._limits import cut
 
 TICDC_VERSION = "v8.5.4"
@@ -66,7 +66,7 @@ def listed(shown: Iterable[Snapshot], state: str) -> list[dict[str, Any]]:
     return [
         {"upstream_id": 0, "id": one.feed.id, "keyspace": KEYSPACE, "state": str(one.feed.state)}
         | {"checkpoint_tso": one.checkpoint_ts, "checkpoint_time": clock(one.checkpoint_ts)}
-        | {"error": _problem(one.error)}
+        | {"error": _problem(one.feed.error)}  # of a stopped one, too
         for one in shown
         if state == "all" or (one.feed.state == state if state else one.feed.state in _LISTED)
     ]
@@ -87,17 +87,18 @@ def status(shown: Snapshot) -> dict[str, Any]:
 
 def synced(shown: Snapshot, now: int) -> dict[str, Any]:
     """Return whether everything has arrived: nothing was sent for a while, and the checkpoint is fresh."""
-    config = shown.feed.config.get("synced_status", {})
+    said, defaults = (c.get("synced_status") or {} for c in (shown.feed.config, default_replica_config()))
+    config = said if all(said.get(name) for name in defaults) else defaults  # a 0 is as good as nothing, for both
     last = shown.synced_ts or shown.feed.start_ts
-    quiet = lag_seconds(now, last) > config.get("synced_check_interval", 300)
-    fresh = lag_seconds(now, shown.checkpoint_ts) < config.get("checkpoint_interval", 15)
+    quiet = lag_seconds(now, last) > config["synced_check_interval"]
+    fresh = lag_seconds(now, shown.checkpoint_ts) < config["checkpoint_interval"]
     done = quiet and fresh
     return {
         "synced": done,
         "sink_checkpoint_ts": clock(shown.checkpoint_ts),
         "puller_resolved_ts": clock(shown.checkpoint_ts),
         "last_synced_ts": clock(last),
-        "now_ts": clock(now),
+        "now_ts": clock(compose(physical_ms(now) // 1000 * 1000)),
         "info": "Data syncing is finished" if done else "The data syncing is not finished, please wait",
     }
 

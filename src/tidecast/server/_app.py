@@ -30,6 +30,11 @@ from tidecast.server._page import about, add_page
 
 _log = logging.getLogger(__name__)
 
+_LEVELS = {"": logging.INFO, "debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+_LEVELS |= dict.fromkeys(("warn", "warning"), logging.WARNING)
+_LEVELS |= dict.fromkeys(("dpanic", "panic", "fatal"), logging.CRITICAL)
+"""The levels by their names in TiCDC's log."""
+
 Tso = Annotated[int, Field(ge=0, lt=1 << 64, strict=True)]
 Uri = Annotated[str, Field(max_length=65_536)]
 
@@ -97,7 +102,7 @@ class ResumeRequest(BaseModel):
 class LogRequest(BaseModel):
     """The body of a request that sets the log's level."""
 
-    log_level: str = ""
+    log_level: str = "info"
 
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -227,13 +232,13 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
     def processor(feed_id: str, capture_id: str) -> Response:
         return answer({"table_ids": None})
 
-    @api.post("/log", summary="Set the log's level", openapi_extra=_takes(LogRequest), status_code=done)
+    @api.post("/log", summary="Set the log's level", openapi_extra=_takes(LogRequest))
     def log(request: Annotated[LogRequest, Depends(_body(LogRequest))]) -> Response:
-        level = logging.getLevelNamesMapping().get(request.log_level.upper())
+        level = _LEVELS.get(request.log_level.lower())
         if level is None:
             raise ConfigError(f"fail to change log level: {request.log_level}", code="CDC:ErrAPIInvalidParam")
         logging.getLogger("tidecast").setLevel(level)
-        return answer({}, done)
+        return answer({})
 
     @api.post("/owner/resign", summary="Nothing: there is no other server", status_code=done)
     def resign() -> Response:

@@ -124,6 +124,10 @@ def cluster_routes(
     def rebalance_table(feed_id: str) -> Response:
         return Response(status_code=202)  # as TiCDC's, which does nothing either
 
+    @api.put("/api/v1/captures/drain")
+    def drain_capture() -> Response:
+        return answer({"current_table_count": 0}, 202)  # TiDB Operator asks until nothing is left
+
     @api.get("/debug/info")
     def debug_info() -> Response:
         own = to_json(capture)
