@@ -110,10 +110,10 @@ PUBLIC = {
         target_name target_pattern
     """,
     "tidecast.config": """
-        ChangefeedConfig build_config checked_replica_config completed_replica_config configured_source
-        default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs names_files
-        patched_replica_config read_replica_config replica_config_for secret_values unmask_replica_config
-        without_effect
+        ChangefeedConfig build_config check_types checked_replica_config completed_replica_config
+        configured_source default_replica_config file_content filter_of load_config mask_replica_config
+        merge_replica_configs names_files patched_replica_config read_replica_config replica_config_for
+        secret_values unmask_replica_config without_effect
     """,
     "tidecast.publish": """
         Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable plan publish

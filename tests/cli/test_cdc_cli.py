@@ -252,7 +252,7 @@ def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
             "config file ./f.toml contained unknown configuration options: bar, bar.x, sink.foo",
         ),
         (SINK, "[filter]\nrules = ['db']", "filter rule is invalid"),
-        (SINK, "memory-quota = 'x'", "[CDC:ErrInvalidReplicaConfig]"),
+        (SINK, "memory-quota = 'x'", "Error: ./f.toml: memory-quota: Input should be a valid integer"),
         (
             SINK,
             "[sink]\ndispatchers = [{matcher = ['a.*', 'b'], dispatcher = 'ts', partition = 'rowid', index = 'i'}]",

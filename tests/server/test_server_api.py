@@ -284,7 +284,18 @@ def refusals() -> dict[str, tuple[dict[str, object], int, str, str]]:
             "ErrInvalidReplicaConfig",
             "invalid replica config: [CDC:ErrSinkUnknownProtocol]unknown '' message protocol for sink",
         ),
-        "type": (config(case_sensitive="yes"), 500, "ErrInvalidReplicaConfig", "invalid replica config: "),
+        "type": (
+            config(case_sensitive="yes"),
+            400,
+            "ErrAPIInvalidParam",
+            "invalid api parameter: replica_config: case-sensitive: Input should be a valid boolean",
+        ),
+        "level": (
+            config(integrity={"integrity_check_level": "all"}),
+            500,
+            "ErrInvalidReplicaConfig",
+            "invalid replica config: [CDC:ErrInvalidReplicaConfig]integrity.integrity-check-level",
+        ),
         "stuck": (
             config(changefeed_error_stuck_duration="5m"),
             500,
@@ -683,6 +694,7 @@ def test_the_older_api_has_a_body_of_its_own(client: Client) -> None:
     for wrong, words in (
         ({"replica_config": {"filter": {"rules": ["test.*"]}}}, "replica_config is of /api/v2"),
         ({"sink_config": {"column_selectors": []}}, "sink.column_selectors"),
+        ({"sink_config": {"protocol": 5}}, "sink.protocol: Input should be a valid string"),
         ({"filter_rules": "test.*"}, "filter_rules: Input should be a valid list"),
     ):
         refused = client("POST", old, {**body, "changefeed_id": "other", **wrong})

@@ -1,6 +1,7 @@
 """A changefeed's settings: one model, made from TiCDC's TOML file, its sink URI or its HTTP API."""
 
 from tidecast.config._api_json import (
+    check_types,
     checked_replica_config,
     completed_replica_config,
     default_replica_config,
@@ -21,6 +22,7 @@ from tidecast.config._source import configured_source, names_files
 __all__ = [
     "ChangefeedConfig",
     "build_config",
+    "check_types",
     "checked_replica_config",
     "completed_replica_config",
     "configured_source",

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from tidecast._config_model import EMPTY_IS_UNSET, ConfigModel
+from tidecast._errors import ConfigError
 from tidecast._go import duration_text, parse_duration
 from tidecast._uri import HIDDEN, is_secret_name, parse_place, redact_uri
 from tidecast.config._build import (
@@ -148,6 +149,15 @@ def checked_replica_config(file: Mapping[str, Any], name: str) -> dict[str, Any]
     for dispatcher in validate_file(file, name).sink.dispatchers:
         refuse_both_names(dispatcher)
     return _to_api(Changefeed, file)
+
+
+def check_types(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a value of a wrong type in a replica config."""
+    try:
+        validate_file(file_content(config), "replica_config")
+    except ConfigError as error:
+        if error.code is None:
+            raise
 
 
 def file_content(config: Mapping[str, Any]) -> dict[str, Any]:

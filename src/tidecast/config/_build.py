@@ -345,7 +345,10 @@ def _connection(kafka: KafkaConfig) -> Iterator[tuple[str, str]]:
 
 
 def validate_file(data: Mapping[str, Any], name: str) -> Changefeed:
-    """Return the tables of a changefeed file. Raises ConfigError for unknown keys and for values of a wrong type."""
+    """Return the tables of a changefeed file.
+
+    Raises ConfigError for unknown keys and for values of a wrong type, with no code, and for values that cannot be.
+    """
     unknown = list(_unknown(Changefeed, data))
     if unknown:
         near = [f"{key}: did you mean {nearest}?" for key, nearest in unknown if nearest]
@@ -358,9 +361,12 @@ def validate_file(data: Mapping[str, Any], name: str) -> Changefeed:
     try:
         return Changefeed.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        every = error.errors(include_input=False, include_url=False, include_context=False)
+        of_type = [one for one in every if one["type"].endswith("_type")]
+        first = (of_type or every)[0]
         keys = [str(part) for part in first["loc"]]
-        raise _error(_REPLICA, f"{'.'.join(keys)}: {first['msg']}", where=name) from None
+        code = None if of_type else _REPLICA
+        raise _error(code, f"{'.'.join(keys)}: {first['msg']}", where=name) from None
 
 
 def _unknown(

@@ -12,11 +12,12 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi_offline import FastAPIOffline
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from tidecast._errors import ConfigError, TidecastError
 from tidecast.changefeed import Changefeeds, ChangefeedSpec
-from tidecast.config import checked_replica_config
+from tidecast.config import check_types, checked_replica_config
 from tidecast.model import compose, physical_ms
 from tidecast.server import _answers
 from tidecast.server._access import Access
@@ -39,12 +40,23 @@ Tso = Annotated[int, Field(ge=0, lt=1 << 64, strict=True)]
 Uri = Annotated[str, Field(max_length=65_536)]
 
 
+def _typed(config: dict[str, Any]) -> dict[str, Any]:
+    try:
+        check_types(config)
+    except ConfigError as error:
+        raise PydanticCustomError("replica_config", "{why}", {"why": error.message}) from None
+    return config
+
+
+ReplicaConfig = Annotated[dict[str, Any], AfterValidator(_typed)]
+
+
 class TableQuery(BaseModel):
     """The body of `verify_table` and `get_all_tables`."""
 
     sink_uri: Uri = ""
     start_ts: Tso = 0
-    replica_config: dict[str, Any] | None = None
+    replica_config: ReplicaConfig | None = None
 
 
 class FeedRequest(BaseModel):
@@ -54,7 +66,7 @@ class FeedRequest(BaseModel):
     start_ts: Tso = 0
     target_ts: Tso = 0
     sink_uri: Uri = ""
-    replica_config: dict[str, Any] | None = None
+    replica_config: ReplicaConfig | None = None
 
     def spec(self) -> ChangefeedSpec:
         """Return it in the words of `Changefeeds`."""
