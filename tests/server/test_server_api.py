@@ -440,6 +440,15 @@ def test_a_body_that_is_no_json_is_refused(client: Client, body: bytes) -> None:
         assert answer.json["error_msg"].startswith("[CDC:ErrAPIInvalidParam]invalid api parameter: ")
 
 
+def test_only_a_resume_may_come_without_a_body(client: Client) -> None:
+    created(client)
+    client("POST", f"{FEEDS}/up/pause")
+    for method, path in (("POST", FEEDS), ("PUT", f"{FEEDS}/up"), ("POST", "/api/v2/get_all_tables")):
+        answer = client(method, path)
+        assert (answer.status, answer.json["error_msg"]) == (400, "[CDC:ErrAPIInvalidParam]invalid api parameter: EOF")
+    assert client("POST", f"{FEEDS}/up/resume").text == "{}"
+
+
 def test_what_is_not_there_is_named(client: Client) -> None:
     calls = [("GET", ""), ("POST", "/pause"), ("POST", "/resume"), ("PUT", ""), ("GET", "/status"), ("GET", "/synced")]
     for method, rest in calls:

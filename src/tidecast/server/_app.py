@@ -224,7 +224,9 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
         openapi_extra=_takes(ResumeRequest),
         status_code=done,
     )
-    def resume(feed_id: str, request: Annotated[ResumeRequest, Depends(_body(ResumeRequest))]) -> Response:
+    def resume(
+        feed_id: str, request: Annotated[ResumeRequest, Depends(_body(ResumeRequest, optional=True))]
+    ) -> Response:
         feeds.resume(feed_id, request.overwrite_checkpoint_ts)
         return answer({}, done)
 
@@ -276,11 +278,13 @@ def _takes(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
-def _body(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """Return what reads a request's body, as leniently as TiCDC: any content type, nothing for all defaults."""
+def _body(model: type[Body], *, optional: bool = False) -> Callable[[Request], Awaitable[Body]]:
+    """Return what reads a request's body, as leniently as TiCDC: any content type, and none where it is `optional`."""
 
     def parsed(content: bytes) -> Body:
         try:
+            if not content.strip() and not optional:
+                raise ValueError("EOF")
             members = read_json(content) if content.strip() else {}
             if not isinstance(members, dict):
                 raise ValueError("this is not a JSON object")
