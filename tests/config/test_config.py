@@ -514,6 +514,38 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             'force-replicate must be disabled when configuration "delete-only-output-handle-key-columns" is true.',
         ),
         ("[filter]\nrules = ['db']", SIMPLE, "CDC:ErrFilterRuleInvalid", "at <cmdline>:1: wrong table pattern"),
+        (
+            "enable-active-active = true",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "only supports tidb sink and",
+        ),
+        (
+            "event-collector-batch-bytes = -1",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "batch-bytes must be set not",
+        ),
+        (
+            "[scheduler]\nenable-table-across-nodes = true\nregion-count-per-span = 0",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "region-count-per-span must be larger than 0",
+        ),
+        (
+            "[scheduler]\nenable-table-across-nodes = true\nmin-traffic-percentage = 1",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "min-traffic-percentage must be between 0 and 1",
+        ),
+        (
+            "",
+            f"{SIMPLE}&transaction-atomicity=table",
+            "CDC:ErrSinkURIInvalid",
+            "sink uri invalid 'table level",
+        ),
+        ("", "file:///f?protocol=csv&transaction-atomicity=row", "CDC:ErrSinkURIInvalid", "row level atomicity is not"),
+        ("", f"{SIMPLE}&write-timeout=soon", "CDC:ErrSinkURIInvalid", "write-timeout cannot be 'soon'"),
         ("[sink]\ndispatchers = [{matcher = ['a']}]", SIMPLE, "CDC:ErrFilterRuleInvalid", "wrong table pattern"),
         (
             "[sink]\ncolumn-selectors = [{matcher = ['*.*'], columns = ['a.b']}]",
@@ -928,6 +960,14 @@ def test_only_the_words_of_a_date_separator_itself_make_folders(tmp_path: Path, 
     sink = load(tmp_path, f"[sink]\ndate-separator = '{said}'", f"file://{tmp_path}/out?protocol=csv").open_sink()
     assert isinstance(sink, StorageSinkWriter)
     assert sink.files.date == dt.datetime.now(dt.UTC).strftime(folder)
+
+
+def test_what_another_sink_refuses_a_storage_sink_takes(tmp_path: Path) -> None:
+    uri = "file:///folder?protocol=csv&transaction-atomicity=table"
+    selectors = "[sink]\ncolumn-selectors = [{matcher = ['a.*'], columns = ['a']}]\n"
+    config = load(tmp_path, f"enable-active-active = true\n{CHECKSUMS}{selectors}", uri)
+    assert not config.codec_options().checksums  # TiCDC switches them off
+    assert load(tmp_path, "[scheduler]\nregion-count-per-span = 0")  # and asks nothing where tables stay whole
 
 
 def test_updates_stay_whole_as_the_sinks_own_table_says(tmp_path: Path) -> None:

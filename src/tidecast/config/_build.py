@@ -155,7 +155,7 @@ class ChangefeedConfig:
             only_output_updated_columns=self.sink.only_output_updated_columns,
             delete_only_output_handle_key_columns=bool(self.sink.delete_only_output_handle_key_columns),
             force_replicate=self.force_replicate,
-            checksums=self.file.integrity.integrity_check_level == "correctness",
+            checksums=self.file.integrity.integrity_check_level == "correctness" and not self.storage_sink,
             schema_registry=bool(self.schema_registry),
             compressed=self.large_message_handle.large_message_handle_compression != "none",
             zone=zone,
@@ -395,7 +395,7 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
     sink, codec, large = config.sink, config.codec, config.large_message_handle
     options = config.codec_options()
     atomicity = sink.transaction_atomicity
-    if atomicity not in ("", "none"):
+    if atomicity not in ("", "none") and (atomicity != "table" or config.place.is_kafka):
         words = f"{atomicity} level atomicity is not supported by {config.place.scheme} scheme"
         yield "CDC:ErrSinkURIInvalid", f"sink uri invalid '{words}'"
     if codec.max_batch_size <= 0:
@@ -441,6 +441,8 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
     if config.file.enable_sync_point:
         words = "The SyncPoint must be disabled when the downstream is not tidb or mysql"
         yield _REPLICA, f"invalid replica config, {words}"
+    for words in _wrong_elsewhere(config):
+        yield _REPLICA, words
     version = sink.kafka_config.kafka_version
     if version and not _KAFKA_VERSION.fullmatch(version):
         yield "CDC:ErrKafkaInvalidVersion", f"invalid kafka version: invalid version `{version}`"
@@ -455,6 +457,28 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
             yield _REPLICA, f"invalid replica config, The ChangefeedErrorStuckDuration:{words}"
     except ValueError as error:
         yield _REPLICA, f"changefeed-error-stuck-duration: {error}"
+
+
+def _wrong_elsewhere(config: ChangefeedConfig) -> Iterator[str]:
+    """Yield what is wrong with settings that mean nothing here, and of which TiCDC refuses some all the same."""
+    file, scheduler = config.file, config.file.scheduler
+    if file.enable_active_active and not config.storage_sink:
+        yield "invalid replica config, enable-active-active only supports tidb sink and storage sink"
+    for name in ("count", "bytes"):
+        if (getattr(file, f"event_collector_batch_{name}") or 0) < 0:
+            yield f"invalid replica config, event-collector-batch-{name} must be set not smaller than 0"
+    if not scheduler.enable_table_across_nodes:
+        return
+    for name, least in (
+        *(("region_threshold", 0), ("write_key_threshold", 0), ("scheduling_task_count_per_node", 0)),
+        *(("region_count_per_span", 1), ("balance_score_threshold", 1)),
+    ):
+        if getattr(scheduler, name) < least:
+            yield f"{name.replace('_', '-')} must be larger than 0"
+    if not 0 < scheduler.min_traffic_percentage < 1:
+        yield "min-traffic-percentage must be between 0 and 1"
+    if scheduler.max_traffic_percentage <= 1:
+        yield "max-traffic-percentage must be greater than 1"
 
 
 def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str] | tuple[str, str, str]]:

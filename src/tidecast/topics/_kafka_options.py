@@ -45,6 +45,7 @@ class KafkaOptions(SaslOptions):
     required_acks: int = -1
     dial_timeout: float = 10.0
     read_timeout: float = 10.0
+    write_timeout: float = 10.0
     enable_tls: bool | None = None
     ca: str = ""
     cert: str = ""
