@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from typing import Protocol
@@ -45,6 +46,13 @@ def parse_duration(text: str) -> int:
     parts = re.findall(_PART, found[2])
     nanoseconds = sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
     return -nanoseconds if found[1] == "-" else nanoseconds
+
+
+def time_text(moment: dt.datetime) -> str:
+    """Return a moment as Go's JSON has it: with no zeros at the end of the second, and Z for a zone of UTC's time."""
+    whole, zone = f"{moment:%Y-%m-%dT%H:%M:%S}", moment.isoformat()[-6:]
+    part = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
+    return f"{whole}{part}{'Z' if zone == '+00:00' else zone}"
 
 
 def parse_int(text: str, bits: int = 64) -> int:

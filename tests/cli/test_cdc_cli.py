@@ -786,6 +786,7 @@ def test_credentials_and_certificates(
         assert "[CDC:ErrCredentialNotFound]" in lab.error
         assert "TICDC_USER" in lab.error
         lab.run("changefeed list", ca, "--user=ann", "--password=wrong", exits=1)
+        assert "[CDC:ErrUnauthorized]user ann unauthorized, error: " in lab.error
         lab.run("changefeed list", ca, "--user=ann", "--password=pa55word")
         monkeypatch.setenv("TICDC_USER", "ann")
         monkeypatch.setenv("TICDC_PASSWORD", "pa55word")

@@ -27,6 +27,7 @@ from ticdc_documents import REPLICA_CONFIG
 
 import tidecast
 from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreachable
+from tidecast._go import time_text
 from tidecast.changefeed import Changefeeds, State, _checks
 from tidecast.changefeed._feed import Feed, FeedFolder
 from tidecast.config import default_replica_config
@@ -111,10 +112,23 @@ def test_the_calls_of_create(client: Client, runner: MemoryRunner) -> None:
     assert (made.json["start_ts"], made.json["checkpoint_ts"], made.json["resolved_ts"]) == (start, start, start)
     moment = dt.datetime.fromtimestamp(tso["timestamp"] / 1000)
     assert made.json["checkpoint_time"] == f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
-    assert dt.datetime.fromisoformat(made.json["create_time"]).tzinfo
+    created_at = made.json["create_time"]
+    assert time_text(dt.datetime.fromisoformat(created_at)) == created_at
     assert json.dumps(client("GET", f"{FEEDS}/kafka-avro?keyspace=default").json["config"]) == json.dumps(
         REPLICA_CONFIG
     )
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        ("2026-01-02T03:04:05.678900+00:00", "2026-01-02T03:04:05.6789Z"),
+        ("2026-01-02T03:04:05+00:00", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05.000001-03:30", "2026-01-02T03:04:05.000001-03:30"),
+    ],
+)
+def test_times_are_those_of_gos_json(moment: str, text: str) -> None:
+    assert time_text(dt.datetime.fromisoformat(moment)) == text
 
 
 def test_a_changefeed_without_id_gets_one_of_digits(client: Client) -> None:
@@ -805,7 +819,10 @@ def test_users_and_tls_guard_every_page(tmp_path: Path, monkeypatch: pytest.Monk
             assert refused.json["error_code"] == "CDC:ErrCredentialNotFound"
             assert refused.headers["www-authenticate"].startswith("Basic ")
         for user, password in (("ann", "wrong"), ("bob", "pa55word"), ("bob", ""), ("", "")):
-            assert stranger("GET", FEEDS, Authorization=basic(user, password)).status == 401
+            refused = stranger("GET", FEEDS, Authorization=basic(user, password))
+            code = "CDC:ErrUnauthorized" if user else "CDC:ErrCredentialNotFound"
+            assert (refused.status, refused.json["error_code"]) == (401, code)
+            assert f"user {user} unauthorized" in refused.json["error_msg"] or not user
         for garbage in ("Basic", "Basic %%%", "Bearer x", "Basic /w=="):
             assert stranger("GET", FEEDS, Authorization=garbage).status == 401
         assert stranger("GET", FEEDS, Authorization=basic("ann", "pa55word")).status == 200

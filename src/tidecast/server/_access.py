@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidecast._errors import ConfigError
@@ -86,16 +87,37 @@ class Access:
 
     def knows(self, authorization: str | None) -> bool:
         """Tell whether the header `Authorization` names a user with the right password."""
-        kind, _, encoded = (authorization or "").partition(" ")
-        if kind.lower() != "basic":
+        found = _basic(authorization)
+        if found is None:
             return False
-        try:
-            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return False
+        user, password = found
         # Compared in full whether or not there is such a user, so that the time taken tells nothing.
         right = hmac.compare_digest(self.users.get(user, "").encode(), password.encode())
         return right and user in self.users
+
+
+def _basic(authorization: str | None) -> tuple[str, str] | None:
+    """Return the user and the password of a header `Authorization`, None where it names none."""
+    kind, _, encoded = (authorization or "").partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return user, password
+
+
+def _refusal(authorization: str | None) -> Response:
+    """Return the answer to whom this header does not let in, with TiCDC's code."""
+    user = "" if authorization == _NOBODY else (_basic(authorization) or ("",))[0]
+    code, message = "CDC:ErrUnauthorized", f"user {user} unauthorized, error: Access denied for user '{user}'"
+    if not user:
+        code = "CDC:ErrCredentialNotFound"
+        message = "credential not found: please specify the user and password via authorization header"
+    response = failure(f"[{code}]{message}", code, 401)
+    response.headers["WWW-Authenticate"] = 'Basic realm="tidecast", charset="UTF-8"'
+    return response
 
 
 def read_users(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -134,17 +156,13 @@ class Guard:
                 response = failure("requests of other origins are refused", "", 403)
                 return await response(scope, receive, send)
             if self._access.users:
-                status = await self._judge((scope.get("client") or ("",))[0], headers.get("authorization"))
+                authorization = headers.get("authorization")
+                status = await self._judge((scope.get("client") or ("",))[0], authorization)
                 if status == 429:
                     response = failure("too many wrong passwords from this address: ask again later", "", 429)
                     return await response(scope, receive, send)
                 if status == 401:
-                    message = (
-                        "[CDC:ErrCredentialNotFound]credential not found: this server asks for a user and a password"
-                    )
-                    response = failure(message, "CDC:ErrCredentialNotFound", 401)
-                    response.headers["WWW-Authenticate"] = 'Basic realm="tidecast", charset="UTF-8"'
-                    return await response(scope, receive, send)
+                    return await _refusal(authorization)(scope, receive, send)
         return await self._app(scope, receive, send)
 
     async def _judge(self, address: str, authorization: str | None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Response
 
 from tidecast._errors import TidecastError
-from tidecast._go import to_json
+from tidecast._go import time_text, to_json
 from tidecast._uri import masked_sink_uri
 from tidecast.changefeed import Problem, Snapshot, State, TableEligibility, lag_seconds
 from tidecast.config import default_replica_config, mask_replica_config
@@ -54,7 +54,7 @@ def info(shown: Snapshot) -> dict[str, Any]:
     low, high = feed.gid
     return _without_zeros(
         {"id": feed.id, "keyspace": KEYSPACE, "sink_uri": masked_sink_uri(feed.sink_uri)}
-        | {"create_time": feed.create_time.isoformat(), "start_ts": feed.start_ts, "target_ts": feed.target_ts}
+        | {"create_time": time_text(feed.create_time), "start_ts": feed.start_ts, "target_ts": feed.target_ts}
         | {"config": mask_replica_config(feed.config), "state": str(feed.state), "error": _problem(shown.error)}
         | {"creator_version": TICDC_VERSION, "resolved_ts": shown.checkpoint_ts, "checkpoint_ts": shown.checkpoint_ts}
         | {"checkpoint_time": clock(shown.checkpoint_ts), "gid": {"low": low, "high": high}}
@@ -127,8 +127,7 @@ def moment(seconds: float, digits: str = "seconds") -> str:
 def _problem(problem: Problem | None) -> dict[str, str] | None:
     if problem is None:
         return None
-    time = problem.time.isoformat()
-    return {"time": time, "addr": problem.addr, "code": problem.code, "message": problem.message}
+    return {"time": time_text(problem.time), "addr": problem.addr, "code": problem.code, "message": problem.message}
 
 
 def _table(table: TableSchema) -> dict[str, Any]:
