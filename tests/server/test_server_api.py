@@ -143,7 +143,11 @@ def test_what_is_left_out_has_its_default(client: Client) -> None:
     given = {"filter": {"rules": ["test.*"]}, "sync_point_interval": "1h30m", "unheard_of": 1}
     config = created(client, replica_config=given)["config"]
     want = default_replica_config() | {"filter": {"rules": ["test.*"]}, "sync_point_interval": 5400 * 10**9}
+    want["sink"] = {"protocol": "simple", **want["sink"]}  # as the sink URI says
     assert json.dumps(config) == json.dumps(want)
+    client("POST", f"{FEEDS}/up/pause")
+    bare = client("PUT", f"{FEEDS}/up", {"replica_config": {"case_sensitive": True}}).json["config"]
+    assert bare["sink"]["protocol"] == "simple"
 
 
 def test_the_list_and_its_states(client: Client, feeds: Changefeeds, runner: MemoryRunner) -> None:

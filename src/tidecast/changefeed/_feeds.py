@@ -138,7 +138,7 @@ class Changefeeds:
                 f"fail to create changefeed because target-ts {spec.target_ts} is earlier than start-ts {start}",
                 code="CDC:ErrTargetTsBeforeStartTs",
             )
-        config = over_defaults(spec.config)
+        config = replica_config_for(over_defaults(spec.config), spec.sink_uri)
         self._checks.check(feed_id, spec.sink_uri, config)
         feed = Feed(feed_id, spec.sink_uri, config, start, spec.target_ts, dt.datetime.now().astimezone(), gid)
         with self._feeds.changed:
@@ -169,7 +169,7 @@ class Changefeeds:
             given = unmask_replica_config(spec.config, feed.config)
             patched = patched_replica_config(feed.config, given)
             changed = replace(changed, config=patched if spec.patch else completed_replica_config(given))
-        if changed.sink_uri != feed.sink_uri:  # its protocol wins over the stored one
+        if changed.sink_uri != feed.sink_uri or spec.config is not None:  # the URI's protocol wins over the stored one
             changed = replace(changed, config=replica_config_for(changed.config, changed.sink_uri))
         if (changed.sink_uri, changed.config) != (feed.sink_uri, feed.config):
             try:
