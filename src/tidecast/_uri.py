@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlencode, urlsplit
 
 from pydantic import SecretStr
 
@@ -270,12 +270,17 @@ def redact_uri(uri: str) -> str:
 
 
 def masked_sink_uri(uri: str) -> str:
-    """Return a sink URI without secrets, as TiCDC shows it: with its parameters in order of name if one was hidden."""
+    """Return a sink URI without secrets, as TiCDC shows it.
+
+    If a parameter was hidden, all are in order of name, and escaped as Go does.
+    """
     shown = redact_uri(uri)
-    before, separator, query = shown.partition("?")
-    if query == uri.partition("?")[2]:
+    before, separator, rest = shown.partition("?")
+    if rest == uri.partition("?")[2]:
         return shown
-    return before + separator + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
+    query, mark, fragment = rest.partition("#")
+    parameters = sorted(parse_qsl(query, keep_blank_values=True), key=lambda parameter: parameter[0])
+    return before + separator + urlencode(parameters) + mark + fragment
 
 
 def _redacted_value(text: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import tidecast
 from tidecast._errors import ConfigError
-from tidecast._uri import SINK_PARAMETERS, local_path, parse_place, redact_uri
+from tidecast._uri import SINK_PARAMETERS, local_path, masked_sink_uri, parse_place, redact_uri
 from tidecast.config import (
     ChangefeedConfig,
     build_config,
@@ -824,6 +824,21 @@ def test_a_sink_has_a_default_topic() -> None:
 )
 def test_secrets_are_redacted(uri: str, redacted: str) -> None:
     assert redact_uri(uri) == redacted
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("kafka://h/t?protocol=avro&ca=/a/b", "kafka://h/t?protocol=avro&ca=/a/b"),
+        ("kafka://u:hush@h/t?protocol=avro&ca=/a/b", "kafka://u:xxxxx@h/t?protocol=avro&ca=/a/b"),
+        (
+            "kafka://h/t?sasl-user=a+b&sasl-password=hush&ca=/a/b~c",
+            "kafka://h/t?ca=%2Fa%2Fb~c&sasl-password=xxxxx&sasl-user=a+b",
+        ),
+    ],
+)
+def test_parameters_beside_a_hidden_one_are_escaped_in_order_as_go_does(uri: str, shown: str) -> None:
+    assert masked_sink_uri(uri) == masked_sink_uri(masked_sink_uri(uri)) == shown
 
 
 def test_all_other_parameters_are_shown() -> None:
