@@ -79,13 +79,13 @@ def _truth(name: str, text: str) -> bool:
 def checked_format(made: CsvFormat) -> CsvFormat:
     """Return a format. Raises ConfigError for one that TiCDC refuses, or whose marks are not ASCII."""
     wrong = None
-    if len(made.quote) > 1:
+    if len(made.quote.encode()) > 1:
         wrong = "csv config quote contains more than one character"
     elif made.quote in _LINE_BREAKS:
         wrong = "csv config quote cannot be line break character"
     elif not made.delimiter:
         wrong = "csv config delimiter cannot be empty"
-    elif len(made.delimiter) > _LONGEST_DELIMITER:
+    elif len(made.delimiter.encode()) > _LONGEST_DELIMITER:
         wrong = (
             "csv config delimiter contains more than three characters, note that escape sequences can only be used in "
             "double quotes in toml configuration items."
@@ -98,8 +98,8 @@ def checked_format(made: CsvFormat) -> CsvFormat:
         wrong = "csv config binary-encoding-method can only be hex or base64"
     elif not made.terminator:
         wrong = "the terminator is empty"
-    elif not (made.delimiter + made.quote).isascii():
-        wrong = "csv config delimiter and quote are read where they are ASCII characters"
+    elif not made.delimiter.isascii():
+        wrong = "csv config delimiter is read where it has ASCII characters"
     if wrong:
         raise ConfigError(wrong, code=WRONG, where="source")
     return made
