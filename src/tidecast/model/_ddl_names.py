@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tidecast.model._ddl_cursor import Cursor, Token
-from tidecast.model._ddl_parser import read_tokens
+from tidecast.model._ddl_parser import NAMELESS, read_tokens
 
 Names = Callable[[str, str], tuple[str, str]]
 """From the name of a database and a table to those that they get."""
 
 _SUBJECTS = ("TABLE", "TABLES", "VIEW", "SEQUENCE", "DATABASE", "SCHEMA", "INDEX", "POLICY")
-_NAMELESS = ("CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION", "=")
-"""What follows ALTER DATABASE where it names none."""
 
 
 def renamed_tables(sql: str, database: str, names: Names, databases: Callable[[str], str]) -> str | None:
@@ -55,7 +53,7 @@ class _Walk(Cursor):
                 pass
         self.skip("IF", "NOT", "EXISTS")
         if subject in ("DATABASE", "SCHEMA"):
-            while self.more() and self.peek() not in _NAMELESS:
+            while self.more() and self.peek() not in NAMELESS:
                 yield from self._of_database()
                 if not self.skip("TO"):
                     return

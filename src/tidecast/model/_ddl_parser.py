@@ -31,6 +31,8 @@ _MYSQL_CLAUSE = re.compile(_QUOTED + r"|/\*!\d*(.*?)\*/", re.S)
 _TIDB_CLAUSE = re.compile(_QUOTED + r"|/\*(?:!\d*|T!?(?:\[\w+\])?)(.*?)\*/", re.S)
 _REMEMBERED = 1_000
 _SUBJECTS = ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES", "SEQUENCE")
+NAMELESS = ("CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION", "=")
+"""What follows ALTER DATABASE where it names none: it is the session's then."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,10 @@ class _Reader(Cursor):
             while self.word() != "ON":
                 pass
         self.skip("IF", "NOT", "EXISTS")
-        name = self._name()
         if subject in ("DATABASE", "SCHEMA"):
-            return Statement(verb, "DATABASE", (name[1], ""), charset=self._charset())
+            database = None if self.peek() in NAMELESS else self._text()
+            return Statement(verb, "DATABASE", (database, ""), charset=self._charset())
+        name = self._name()
         if (verb, subject) == ("CREATE", "TABLE"):
             return replace(self._create(name), modifiers=tuple(modifiers))
         if (verb, subject) == ("RENAME", "TABLE"):

@@ -159,6 +159,17 @@ def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
     )
 
 
+@pytest.mark.parametrize("sql", ["ALTER DATABASE CHARACTER SET = utf8mb4", "ALTER DATABASE COLLATE = gbk_bin"])
+def test_a_change_of_the_sessions_database_is_of_the_one_that_its_message_named(sql: str) -> None:
+    history = DdlHistory()
+    made = encode_ddl(Ddl("QUERY", sql, 1, named=("d", "")), OPTIONS, history, build_ts=1)
+    assert made
+    message = json.loads(made[1])["payload"]
+    assert (message["databaseName"], message["source"]["db"], message["source"]["table"]) == ("d", "d", "")
+    shown = payload(history, "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)", table(), "CREATE")
+    assert shown["tableChanges"][0]["table"]["defaultCharsetName"] == ("gbk" if "gbk" in sql else "utf8mb4")
+
+
 @pytest.mark.parametrize(
     ("sql", "ddl_type"),
     [

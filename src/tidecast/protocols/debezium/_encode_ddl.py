@@ -143,7 +143,7 @@ def encode_ddl(ddl: Ddl, options: DebeziumOptions, history: DdlHistory, *, build
         _log.warning("no message leaves of a schema change whose statement cannot be read: %s", ddl.sql)
         return None
     schema = ddl.schema
-    said_database = statement.name[0] or (schema.database if schema else "")
+    said_database = statement.name[0] or ddl.database
     details = history.take(statement, said_database)
     change = _change(statement, ddl.type)
     if change is None:
