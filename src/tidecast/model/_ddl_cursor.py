@@ -10,6 +10,7 @@ class Token(NamedTuple):
     """A name, a literal or a mark, and where it begins and ends in the SQL.
 
     `word` is the upper-case text of what is not quoted, else empty. `type` is the name of sqlglot's `TokenType`.
+    `plain` is what is quoted as a text in which a backslash has no meaning.
     """
 
     text: str
@@ -17,6 +18,7 @@ class Token(NamedTuple):
     type: str
     start: int
     end: int
+    plain: str = ""
 
 
 class Cursor:

@@ -339,7 +339,7 @@ def _definition(tokens: Sequence[Token], had_name: str | None = None) -> Definit
             case "DEFAULT" if default is None:
                 default = _literal(rest[n:])
             case "COMMENT":
-                comment = rest[n].text
+                comment = rest[n].plain  # TiDB prints the backslashes of a text, and escapes none
             case "AUTO_INCREMENT":
                 automatic = True
             case "GENERATED":

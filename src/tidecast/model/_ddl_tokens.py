@@ -63,6 +63,7 @@ def _split(sql: str, dialect: type[MySQL]) -> Iterator[Token]:
     for token, begin in tokens:
         place = token.token_type.name, begin + token.start, begin + token.end + 1
         if token.token_type in _QUOTED:
-            yield Token(token.text, "", *place)
+            quote, text = sql[place[1]], sql[place[1] + 1 : place[2] - 1]
+            yield Token(token.text, "", *place, text.replace(quote * 2, quote))
         elif token.token_type is not TokenType.SEMICOLON:
             yield from (Token(text, text.upper(), *place) for text in token.text.split())

@@ -64,6 +64,14 @@ def test_a_comment_shows_unless_the_statement_defines_its_column(clauses: str, c
     assert columns(message, "comment") == {"id": None, **comments}
 
 
+def test_a_comment_keeps_its_backslashes() -> None:
+    history = DdlHistory()
+    sql = r"CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY,`a` VARCHAR(10) COMMENT 'it''s C:\new')"
+    payload(history, sql, table(text("a")), "CREATE")
+    message = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("a")))
+    assert columns(message, "comment")["a"] == r"it's C:\new"
+
+
 def test_columns_that_change_places_keep_what_defines_them() -> None:
     history = with_comments("a", "b")
     swap = "CHANGE COLUMN `a` `b` INT COMMENT 'first', CHANGE COLUMN `b` `a` INT COMMENT 'second'"
