@@ -45,8 +45,8 @@ PUBLIC = {
         ALTER_EVENTS Action Bootstrap CHECKSUM Column DDL_EVENTS DataType Ddl Definition Events HEADERS Index
         InvalidSchema Kind LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op Pipeline RECORD Reason RowSource SchemaHistory
         SchemaKey Statement TableChanges TableSchema bit_default bit_width checked compose ddl_action ddl_type
-        latest_tso physical_ms read_statement renamed_tables row_type sanitize spark_type to_datetime usual_length
-        with_commit_ts with_digits
+        latest_tso physical_ms read_statement renamed_tables row_type sanitize spark_type to_datetime type_name
+        usual_length with_commit_ts with_digits
     """,
     "tidecast.spark": """
         LONG_TEXTS MAX_LENGTH evaluated_once handed_over inheriting mapped number_at parallel_map persisted

@@ -27,6 +27,7 @@ from tidecast.model._types import (
     bit_default,
     bit_width,
     spark_type,
+    type_name,
     usual_length,
     with_digits,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "sanitize",
     "spark_type",
     "to_datetime",
+    "type_name",
     "usual_length",
     "with_commit_ts",
     "with_digits",

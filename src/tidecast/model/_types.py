@@ -155,6 +155,30 @@ def spark_type(data_type: DataType) -> T.DataType:
             return _SPARK.get(kind, T.StringType())
 
 
+def type_name(words: str) -> str:
+    """Return a type's name as TiDB has it; a statement may have another one, as INTEGER or CHARACTER VARYING."""
+    name, *more = words.lower().removeprefix("national ").split()
+    return "varchar" if "varying" in more else _SYNONYMS.get(name, name)
+
+
+_SYNONYMS = {
+    other: name
+    for name, others in {
+        "tinyint": "bool boolean int1",
+        "smallint": "int2",
+        "mediumint": "int3 middleint",
+        "int": "integer int4",
+        "bigint": "int8",
+        "decimal": "dec numeric fixed",
+        "float": "float4",
+        "double": "real float8",
+        "char": "character nchar",
+        "varchar": "nvarchar varcharacter",
+    }.items()
+    for other in others.split()
+}
+
+
 def bit_default(number: int) -> bytes:
     """Return the bytes that TiDB keeps of the default of a BIT: no more than the number needs."""
     return number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")

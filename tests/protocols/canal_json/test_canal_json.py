@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from canal_json_reader import Change, changes
 from decoded_events import decoded as decode
@@ -28,6 +29,7 @@ import tidecast
 from tidecast.model import Events, InvalidSchema, Kind
 from tidecast.protocols import guess_protocol
 from tidecast.protocols.canal_json import PROTOCOL
+from tidecast.protocols.canal_json._columns import CanalDecoder
 from tidecast.protocols.canal_json._schema import table_schema
 from tidecast.sources import read_records
 from tidecast.spark import union
@@ -170,6 +172,12 @@ def test_partitions_without_the_extension_have_no_order(spark: SparkSession, tmp
         ("datetime", ("datetime", 26, 6, (), False)),
         ("time(3)", ("time", 14, 3, (), False)),
         ("vector(3)", ("vector", 3, 0, (), False)),
+        ("unsigned bigint", ("bigint", 0, 0, (), True)),  # of old versions of TiCDC
+        ("INTEGER(11) unsigned zerofill", ("int", 11, 0, (), True)),  # as a statement has it, of Canal
+        ("NUMERIC(10,2)", ("decimal", 10, 2, (), False)),
+        ("double precision", ("double", 0, 0, (), False)),
+        ("national character varying(5)", ("varchar", 5, 0, (), False)),
+        ("bool", ("tinyint", 0, 0, (), False)),
     ],
 )
 def test_types_are_read(text: str, expected: tuple[Any, ...]) -> None:
@@ -197,6 +205,14 @@ def test_bytes_are_told_from_text(mysql_type: str, kind: Kind) -> None:
 def test_other_types_are_refused(text: str) -> None:
     with pytest.raises(InvalidSchema, match=r"type|column"):
         table_schema(("d", "t"), 1, ["c"], {"c": text}, [])
+
+
+def test_the_year_0_may_have_all_its_digits() -> None:
+    shown = {"database": "d", "table": "t", "pkNames": ["y"], "type": "INSERT", "es": 1, "mysqlType": {"y": "year"}}
+    values = [json_bytes(shown | {"data": [{"y": year}]}) for year in ("0000", "0", "2155")]
+    (rows,) = CanalDecoder().decode(pa.RecordBatch.from_pydict({"value": values})).rows
+    assert rows.data
+    assert rows.data.to_pylist() == [{"y": 0}, {"y": 0}, {"y": 2155}]
 
 
 def test_columns_of_one_name_are_refused() -> None:

@@ -173,4 +173,13 @@ def _decimal(data_type: DataType, text: pa.Array) -> pa.Array:
     return from_text(data_type, null_where(text, ~np.asarray(pc.fill_null(plain, True))))
 
 
-_READERS: Mapping[Kind, Callable[[DataType, pa.Array], pa.Array]] = {Kind.BINARY: _binary, Kind.DECIMAL: _decimal}
+def _year(data_type: DataType, text: pa.Array) -> pa.Array:
+    """Years; Canal itself shows the year 0 with all its digits."""
+    return from_text(data_type, pc.if_else(pc.equal(text, "0000"), "0", text))
+
+
+_READERS: Mapping[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
+    Kind.BINARY: _binary,
+    Kind.DECIMAL: _decimal,
+    Kind.YEAR: _year,
+}

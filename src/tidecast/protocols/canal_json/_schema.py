@@ -9,11 +9,15 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked, usual_length
+from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked, type_name, usual_length
 from tidecast.protocols.canal_json._column_types import mysql_type
 from tidecast.values import TEXT, enum_number, set_mask
 
-_TYPE = re.compile(r"(?P<name>[a-z]+)(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S)
+_NAME = r"(?:national )?[a-z]+[1-8]?(?: varying| precision)?"
+_TYPE = re.compile(
+    rf"(?P<sign>unsigned )?(?P<name>{_NAME})(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S
+)
+"""Old versions of TiCDC wrote UNSIGNED first; Canal keeps the name that a statement has."""
 _ELEMENTS = re.compile(r"'(?:[^']|'')*'(?:,'(?:[^']|'')*')*", re.S)
 _ELEMENT = re.compile(r"'((?:[^']|'')*)'", re.S)
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
@@ -71,10 +75,11 @@ def _bare_default(column: Column) -> str | int | None:
 def _data_type(column: str, text: str | None, whole: bool) -> DataType:
     """Return the type that a text names. `whole` tells that a type without numbers has none."""
     found = _TYPE.fullmatch(text or "")
-    kind = DataType(found["name"].lower()).kind if found else Kind.UNKNOWN
+    name = type_name(found["name"]) if found else ""
+    kind = DataType(name).kind
     if found is None or kind is Kind.UNKNOWN:
         raise InvalidSchema(f"column {column} is of type {text}, which TiDB does not have")
-    name, arguments, signs = found["name"].lower(), found["arguments"] or "", found["signs"].lower()
+    arguments, signs = found["arguments"] or "", (found["sign"] or "") + found["signs"].lower()
     if kind in (Kind.ENUM, Kind.SET):
         if not arguments:
             return _NUMBERED[kind]

@@ -23,6 +23,7 @@ from tidecast.model import (
     Kind,
     Statement,
     TableSchema,
+    type_name,
     usual_length,
 )
 from tidecast.protocols._allowed import split_options
@@ -266,8 +267,7 @@ def read_table(
 
 def _changed_column(column: dict[str, Any], definition: Definition | None, zone: str) -> Column:
     """Return a column, and `definition` is what the statement says of it."""
-    name, *flags = column["typeName"].lower().removeprefix("national ").split()
-    name = _SYNONYMS.get(name, name) if "varying" not in flags else "varchar"
+    name, flags = type_name(column["typeName"]), column["typeName"].lower().split()
     length, scale = column["length"], column["scale"]
     # TiCDC tells the character set of all text; what Debezium's own connector leaves out is the server's.
     charset = column["charsetName"] or (_UTF8[0] if DataType(name, _UTF8[0]).kind is Kind.TEXT else "binary")
@@ -302,23 +302,6 @@ def _changed_column(column: dict[str, Any], definition: Definition | None, zone:
 
 _OF_VIEWS = "unspecified"
 _BOOLEANS = ("bool", "boolean")
-_SYNONYMS = {
-    other: name
-    for name, others in {
-        "tinyint": "bool boolean int1",
-        "smallint": "int2",
-        "mediumint": "int3 middleint",
-        "int": "integer int4",
-        "bigint": "int8",
-        "decimal": "dec numeric fixed",
-        "float": "float4",
-        "double": "real float8",
-        "char": "character nchar",
-        "varchar": "nvarchar varcharacter",
-    }.items()
-    for other in others.split()
-}
-"""Types by the names that a statement may use; Debezium's own connector keeps those."""
 
 
 def _length(data_type: DataType) -> int:
