@@ -174,6 +174,18 @@ def test_messages_of_debezium_that_are_no_rows_are_no_dead_letters(wrapped: bool
     assert said(reader.decoder.decode(with_offsets(messages))) == {4: ("control",)}
 
 
+def test_each_drop_of_a_statement_about_several_tables_names_its_own() -> None:
+    source = {"connector": "mysql", "db": "d", "table": "a,b"}
+    said = [{"source": source, "ddl": f"DROP TABLE `{name}`", "tableChanges": []} for name in "ab"]
+    controls = DebeziumReader(DecodeOptions(ordered=True)).controls(
+        with_offsets([(None, json.dumps(payload).encode()) for payload in said])
+    )
+    assert [(change.type, change.database, change.table) for _, change in controls.ddl] == [
+        ("ERASE", "d", "a"),
+        ("ERASE", "d", "b"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("payload", "words"),
     [

@@ -131,6 +131,10 @@ def _read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[C
             continue
         kind = ddl_type(sql) if statement else "ALTER" if schema else "QUERY"
         change = Ddl(kind, sql, said.commit_ts or 0, schema)
+        table = said.table or ""
+        # Beside each DROP Debezium's own connector names all tables that the user's statement drops.
+        if statement and kind == "ERASE" and statement.name[1] in table.split(","):
+            table = statement.name[1]
         if schema:
             if statement and not statement.may_change_keys:
                 was = statement.renamed_from(schema.database) or (schema.database, schema.table)
@@ -141,8 +145,8 @@ def _read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[C
             schema = replace(whole, table_id=0, columns=tuple(replace(c, id=None) for c in whole.columns))
             known = known.with_version(schema, said.commit_ts, one.offset)
         elif kind in ("ERASE", "TRUNCATE"):  # which show no table: it is as it was
-            schema = next(reversed(known.of((said.database, said.table or ""))), None)
-        named = None if schema else (said.database, said.table or "")
+            schema = next(reversed(known.of((said.database, table))), None)
+        named = None if schema else (said.database, table)
         position = one.offset if known.ordered else said.commit_ts
         told = replace(change, schema=schema, position=position, named=named if named and named[0] else None)
         found.append((one.places[0], told))
