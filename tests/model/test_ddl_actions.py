@@ -72,6 +72,14 @@ def test_the_number_of_an_index(sql: str, number: int) -> None:
     assert ddl_action(sql).number == number
 
 
+def test_an_index_of_any_kind_is_no_column() -> None:
+    statement = read_statement(
+        "CREATE TABLE t (vector VECTOR(3) COMMENT 'x', VECTOR INDEX ((VEC_L2_DISTANCE(vector))))"
+    )
+    assert statement
+    assert [(d.name, d.comment) for d in statement.definitions.values()] == [("vector", "x")]
+
+
 def test_a_truncate_names_its_table() -> None:
     statement = read_statement("TRUNCATE `d`.`t`")
     assert statement

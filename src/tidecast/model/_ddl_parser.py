@@ -171,7 +171,7 @@ class _Reader(Cursor):
         definitions, unique = list[Definition](), dict[str, tuple[str, ...]]()
         if self.skip("("):
             for part in filter(None, self._parts()):
-                if part[0].word not in _NO_COLUMN:
+                if _is_column(part):
                     definitions.append(_definition(part))
                     if any(token.word == "UNIQUE" for token in part[2:]):
                         unique[part[0].text] = (part[0].text,)
@@ -261,9 +261,9 @@ class _Reader(Cursor):
             while self.more() and self.peek() not in _NO_COLUMN:
                 self.at += 1
             return (first, self.peek() if self.more() else "CONSTRAINT")
-        if first == "ADD" and [token.word for token in self.tokens[self.at + 1 : self.at + 2]] in (["INDEX"], ["KEY"]):
-            return (first, self.word())  # of a kind that MySQL lacks, such as VECTOR
         if first == "ADD" and second not in _NO_COLUMN:
+            if not _is_column(self.tokens[self.at :]):
+                return (first, self.word())
             self.skip("COLUMN", "IF", "NOT", "EXISTS")
             return (first, "COLUMN")
         if first in ("MODIFY", "CHANGE"):
@@ -325,6 +325,12 @@ class _Reader(Cursor):
 
     def _text(self) -> str:
         return self.next().text
+
+
+def _is_column(tokens: Sequence[Token]) -> bool:
+    """Tell whether a column comes, and no key, check or partition, nor an index of a kind that MySQL lacks."""
+    first, *second = (token.word for token in tokens[:2])
+    return first not in _NO_COLUMN and second not in (["INDEX"], ["KEY"])
 
 
 def _definition(tokens: Sequence[Token], had_name: str | None = None) -> Definition:
