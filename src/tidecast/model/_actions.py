@@ -56,6 +56,13 @@ _STATEMENTS = {
     ("CREATE", "INDEX"): _CREATE_INDEX,
     ("DROP", "INDEX"): _DROP_INDEX,
 }
+_REORGANIZING = (
+    ("REORGANIZE", "PARTITION"),
+    ("COALESCE", "PARTITION"),
+    ("ADD", "PARTITIONS"),
+    ("SPLIT", "MAXVALUE"),
+    ("MERGE", "FIRST"),
+)
 _CLAUSES: dict[tuple[str, ...], Action] = {
     ("ADD", "PRIMARY"): Action(32, "add primary key"),
     ("DROP", "PRIMARY"): Action(33, "drop primary key"),
@@ -69,7 +76,7 @@ _CLAUSES: dict[tuple[str, ...], Action] = {
     **{(verb, "PARTITION"): Action(19, "add table partition") for verb in ("ADD", "LAST")},
     **{(verb, "PARTITION"): Action(20, "drop table partition") for verb in ("DROP", "FIRST")},
     ("TRUNCATE", "PARTITION"): Action(23, "truncate table partition"),
-    **dict.fromkeys((("REORGANIZE", "PARTITION"), ("COALESCE", "PARTITION"), ("ADD", "PARTITIONS")), _REORGANIZE),
+    **dict.fromkeys(_REORGANIZING, _REORGANIZE),
     ("EXCHANGE", "PARTITION"): Action(42, "exchange table partition"),
     ("REMOVE", "PARTITIONING"): Action(72, "remove table partitioning"),
     ("PARTITION", "BY"): Action(71, "alter table partitioning"),
@@ -91,7 +98,7 @@ ALTER_EVENTS = frozenset(action.event for action in _CLAUSES.values() if action.
 DDL_EVENTS = ALTER_EVENTS | {action.event for action in _STATEMENTS.values()}
 """The names of all schema changes that a statement tells."""
 
-_OPTIONS = ("AUTO_INCREMENT", "CHARSET", "COLLATE", "COMMENT", "CONVERT")
+_OPTIONS = ("AUTO_INCREMENT", "CHARSET", "COLLATE", "COMMENT", "CONVERT", "FORCE")
 _SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", *_OPTIONS)
 """What a further clause of ALTER TABLE begins with; another word is the next name of a list."""
 
