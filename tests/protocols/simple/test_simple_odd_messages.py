@@ -273,6 +273,14 @@ def test_times_of_unknown_digits_are_told_with_all(encoding: Any) -> None:
     assert shown == [(26, 6), (17, 6), (19, 0), (13, 2)]
 
 
+def test_an_exchange_of_a_partition_is_an_alter_whatever_wrote_it() -> None:
+    sql = "ALTER TABLE `shop`.`parts` EXCHANGE PARTITION `p` WITH TABLE `shop`.`orders`"
+    messages = batch([(None, in_json(type="QUERY", sql=sql))])
+    said = SimpleReader(DecodeOptions()).controls(messages.append_column("offset", pa.array([0])))
+    ((_, told),) = said.ddl
+    assert (told.type, told.database, told.table) == ("ALTER", "shop", "parts")
+
+
 def test_a_row_that_claims_to_be_a_bootstrap_is_rejected() -> None:
     messages = batch([(None, in_json(type="BOOTSTRAP", data=ROW)), (None, in_json(type="BOOTSTRAP", tableSchema=None))])
     said = SimpleReader(DecodeOptions()).controls(messages.append_column("offset", pa.array(np.arange(2))))

@@ -54,7 +54,10 @@ def _told(value: bytes) -> Told:
     sql = message.get("sql")
     if not sql or not isinstance(sql, str):  # a damaged row may look like this
         raise ValueError("a schema change without sql")
-    return Told(None, after, before, Ddl(message["type"], sql, message["commitTs"], after, before))
+    change = Ddl(message["type"], sql, message["commitTs"], after, before)
+    if change.exchanged:
+        change = replace(change, type="ALTER")  # which old versions of TiCDC call QUERY
+    return Told(None, after, before, change)
 
 
 class Schemas:
