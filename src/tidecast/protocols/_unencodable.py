@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidecast.model import Column, Kind
 from tidecast.protocols._decoded import TAG, Rows
@@ -45,3 +46,10 @@ def beyond_digits(
                 wrong = refused(value, DIGITS[kind](column.data_type, value))
             if wrong is not None:
                 yield f"column {column.name} holds nothing that {title} can say", wrong
+
+
+def no_element(column: Column, value: pa.Array) -> np.ndarray | None:
+    """Return which values of an ENUM are the invalid one, 0, which is `''`; None where none can be told to be it."""
+    if column.data_type.kind is not Kind.ENUM or "" in column.data_type.elements:
+        return None
+    return np.asarray(pc.fill_null(pc.equal(value, ""), False))

@@ -197,3 +197,21 @@ def test_each_character_is_escaped_once(delimiter: str, text: str, shown: str) -
     assert encoder.value(RoutedTable(schema, schema, ""), rows).to_pylist() == [
         delimiter.join(["I", "t", "d", shown]).encode()
     ]
+
+
+@pytest.mark.parametrize("old_value", [False, True])
+def test_an_enum_of_the_invalid_value_has_no_form(old_value: bool) -> None:
+    listed, named = (DataType("enum", "utf8mb4", "utf8mb4_bin", elements=one) for one in (("a", "b"), ("a", "")))
+    schema = TableSchema("d", "t", 1, 2, (Column("e", listed, nullable=True), Column("f", named, nullable=True)))
+    values = [("a", ""), ("", "a"), (None, None)]
+    images = [{"e": e, "f": f} for e, f in values]
+    columns = [
+        pa.array([*"cccdu"]),
+        pa.array([*images, None, images[0]], row_type(schema)),
+        pa.array([None, None, None, images[1], images[1]], row_type(schema)),
+    ]
+    rows = Rows.of_changes(schema, pa.RecordBatch.from_arrays(columns, ["op", "data", "old"]))
+    encoder = CsvEncoder(CsvFormat(output_old_value=old_value))
+    no_form = "column e holds nothing that CSV can say"
+    expected = [None, no_form, None, no_form, no_form if old_value else None]
+    assert encoder.unencodable(RoutedTable(schema, schema, ""), rows).to_pylist() == expected

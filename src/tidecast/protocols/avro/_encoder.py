@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
+from tidecast.model import LOGICAL_BITS, Column, Op, TableSchema
 from tidecast.protocols._avro_fields import written
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._registered import SchemaIds, schema_key
-from tidecast.protocols._unencodable import first_named
+from tidecast.protocols._unencodable import first_named, no_element
 from tidecast.protocols.avro._control import encode_deletes
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_columns, value_schema
@@ -118,7 +118,5 @@ def _types(schema_of: Any, schema: TableSchema, options: AvroOptions) -> tuple[A
 def _has_no_form(column: Column, value: pa.Array) -> np.ndarray | None:
     """Return which values of a column Avro cannot say, None where it can say all."""
     missing = ~valid(value) if value.null_count and not column.nullable and not column.virtual else None
-    if column.data_type.kind is not Kind.ENUM or "" in column.data_type.elements:
-        return missing
-    invalid = np.asarray(pc.fill_null(pc.equal(value, ""), False))
-    return invalid if missing is None else invalid | missing
+    invalid = no_element(column, value)
+    return missing if invalid is None else invalid if missing is None else invalid | missing

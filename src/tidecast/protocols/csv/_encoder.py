@@ -16,7 +16,7 @@ from tidecast.model import Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._json_text import with_exponent
-from tidecast.protocols._unencodable import without_digits
+from tidecast.protocols._unencodable import first_named, no_element, without_digits
 from tidecast.values import (
     BYTES,
     TEXT,
@@ -46,8 +46,15 @@ class CsvEncoder(Encoder):
     zone: str = "UTC"
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits."""
-        return without_digits(table.shown, rows, "CSV")
+        """Name the column: a number that is not finite, an element that is none or 0, a BIT beyond 64 bits."""
+        sides = [rows.image, rows.old] if self.form.output_old_value else [rows.image]
+        invalid = [
+            (f"column {column.name} holds nothing that CSV can say", flags & valid(side))
+            for column in table.shown
+            for side in sides
+            if (flags := no_element(column, field(side, column.name))) is not None
+        ]
+        return pc.coalesce(without_digits(table.shown, rows, "CSV"), first_named(invalid, len(rows.at)))
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return the header of the file that a line goes to, null where files have none."""
