@@ -157,6 +157,14 @@ def test_columns_count_without_their_case() -> None:
     assert columns(payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", shown), "comment")["Abc"] == "two"
 
 
+def test_a_scale_that_the_table_tells_shows_without_its_statement() -> None:
+    kinds = {"f": DataType("float", length=12, decimal=2), "d": DataType("double", length=9, decimal=3)}
+    shown = table(*(Column(name, kind) for name, kind in kinds.items()))
+    message = payload(DdlHistory(), "ALTER TABLE `d`.`t` COMMENT = 'x'", shown)
+    assert columns(message, "scale") == {"id": None, "f": 2, "d": 3}
+    assert columns(message, "typeExpression") == {"id": "INT", "f": "FLOAT", "d": "DOUBLE(9,3)"}
+
+
 def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
     sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `e`.`n`"
     message = payload(DdlHistory(), sql, table())

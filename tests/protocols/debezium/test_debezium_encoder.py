@@ -12,6 +12,7 @@ import pytest
 from tidecast.model import Column, DataType, Index, TableSchema
 from tidecast.protocols import RoutedTable, Rows
 from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
+from tidecast.protocols.debezium._schema import column_schema
 from tidecast.values import row_type
 
 
@@ -50,6 +51,20 @@ def test_a_number_that_is_not_finite_is_refused() -> None:
         "column d holds nothing that Debezium can say",
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        (DataType("float", length=12), "float"),
+        (DataType("float"), "float"),
+        (DataType("float", length=12, decimal=2), "double"),
+        (DataType("float", length=7, decimal=4), "double"),
+    ],
+)
+def test_a_float_with_a_scale_is_a_double_whatever_its_length(kind: DataType, form: str) -> None:
+    field = column_schema(Column("f", kind), extended=False)
+    assert field["type"] == form
 
 
 @pytest.mark.parametrize(

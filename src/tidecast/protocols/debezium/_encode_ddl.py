@@ -257,6 +257,7 @@ def _column(position: int, column: Column, definition: Definition | None, detail
     length = length_of(data_type) if length_of else None
     if definition and definition.whole and data_type.kind in _TIMES:
         length = next(iter(definition.arguments), None)
+    scale = _scale(data_type, column_details)
     return {
         "name": name,
         "jdbcType": jdbc_type,
@@ -265,10 +266,10 @@ def _column(position: int, column: Column, definition: Definition | None, detail
         "defaultValueExpression": _default(column, definition),
         "enumValues": [f"'{e}'" for e in data_type.elements] or None,
         "typeName": type_name,
-        "typeExpression": _type_expression(type_name, data_type, column_details.scale),
+        "typeExpression": _type_expression(type_name, data_type, scale),
         "charsetName": data_type.charset if data_type.charset not in ("", "binary") else None,
         "length": length,
-        "scale": data_type.decimal if data_type.kind is Kind.DECIMAL else _float_scale(data_type, column_details.scale),
+        "scale": scale,
         "position": position,
         "optional": column.nullable,
         "autoIncremented": column_details.automatic,
@@ -276,8 +277,11 @@ def _column(position: int, column: Column, definition: Definition | None, detail
     }
 
 
-def _float_scale(data_type: DataType, scale: int | None) -> int | None:
-    return scale if data_type.kind in (Kind.FLOAT, Kind.DOUBLE) else None
+def _scale(data_type: DataType, details: _ColumnDetails) -> int | None:
+    """Return the digits of a fraction; those of FLOAT and DOUBLE tells a statement, and else some sources."""
+    if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return details.scale if details.scale is not None else data_type.decimal or None
+    return data_type.decimal if data_type.kind is Kind.DECIMAL else None
 
 
 def _type_expression(type_name: str, data_type: DataType, scale: int | None) -> str:

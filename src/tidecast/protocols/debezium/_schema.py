@@ -52,7 +52,7 @@ _INTEGERS = {
 }
 _FORMS: dict[Kind, Callable[[DataType], Form]] = {
     Kind.INTEGER: _integer,
-    Kind.FLOAT: lambda t: Form("float" if t.length in _PLAIN_FLOAT else "double"),
+    Kind.FLOAT: lambda t: Form("float" if t.length in _PLAIN_FLOAT and not t.decimal else "double"),
     Kind.DOUBLE: lambda t: Form("double"),
     Kind.DECIMAL: lambda t: Form("double"),
     Kind.BIT: _bit,
