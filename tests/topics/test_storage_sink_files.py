@@ -112,6 +112,16 @@ def test_a_table_named_meta_has_its_folder_beside_the_schema_files_of_its_databa
     assert [place.rpartition("/")[0] for place in sorted(schemas)] == ["shop/meta/meta", "shop/meta"]
 
 
+@pytest.mark.parametrize("name", [".t", "_t"])
+def test_a_name_may_begin_as_those_of_hidden_folders_do(folder: StorageSinkFolder, name: str) -> None:
+    folder.schema(2, name, _COLUMNS, f"CREATE TABLE `{name}` (id INT PRIMARY KEY, v VARCHAR(20))", 3)
+    folder.rows(2, name, 1, _ROW)
+    assert files(folder) == [f"shop/{name}/{tso(2)}/{DAY}/CDC{1:020}.csv"]
+    folder.root.joinpath("shop").rename(folder.root / ".shop")
+    assert files(folder) == [f".shop/{name}/{tso(2)}/{DAY}/CDC{1:020}.csv"]
+    assert is_storage_sink(folder.root)
+
+
 @pytest.mark.parametrize(
     ("sql", "others"),
     [("RENAME TABLE t TO u", True), ("CREATE TABLE u LIKE t", True), ("CREATE TABLE u (id INT)", False)],

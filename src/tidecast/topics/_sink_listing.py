@@ -153,7 +153,7 @@ def _has_meta(there: Iterable[Entry]) -> bool:
 
 
 def _folders(there: Iterable[Entry]) -> list[Entry]:
-    return [one for one in there if not one.name.startswith(".") and one.is_dir]
+    return [one for one in there if one.is_dir]
 
 
 def below(root: AnyPath, path: str) -> AnyPath:
