@@ -21,6 +21,7 @@ MARKUP = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 """What Go's JSON escapes that other JSON shows as it is."""
 
 _ESCAPES = str.maketrans(MARKUP) | dict.fromkeys(range(0xD800, 0xE000), "\\ufffd")
+_NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 def to_json(value: object, indent: int | None = None) -> str:
@@ -31,6 +32,11 @@ def to_json(value: object, indent: int | None = None) -> str:
     separators = (",", ":") if indent is None else (",", ": ")
     # These characters have no place in JSON outside of strings, so that the whole text may be escaped at once.
     return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).translate(_ESCAPES)
+
+
+def text_of(content: bytes) -> str:
+    """Return bytes as Go takes them for text: each one that is no part of UTF-8 is U+FFFD."""
+    return _NO_TEXT.sub("\ufffd", content.decode(errors="surrogateescape"))
 
 
 def quoted(text: str) -> str:

@@ -23,6 +23,7 @@ from tidecast.protocols.simple import SimpleOptions, encode_bootstrap
 from tidecast.protocols.simple._avro import DML, beginning
 from tidecast.protocols.simple._columns import SimpleDecoder
 from tidecast.protocols.simple._read import SimpleReader
+from tidecast.protocols.simple._schema import from_avro
 
 TEXT = ("utf8mb4", "utf8mb4_bin")
 COLUMNS = {
@@ -287,3 +288,10 @@ def test_a_row_that_claims_to_be_a_bootstrap_is_rejected() -> None:
     (rejected,) = said.rejected
     assert (rejected.at.tolist(), rejected.reason.to_pylist()) == ([0, 1], ["bad-message"] * 2)
     assert not said.bootstraps
+
+
+def test_each_byte_of_a_default_that_is_no_text_is_lost_alone() -> None:
+    kind = {"mysqlType": "binary", "charset": "binary", "collate": "binary", "length": 4}
+    column = {"name": "b", "dataType": kind, "nullable": True, "default": b"\xe2\x82a\xff"}
+    schema = from_avro({"database": "d", "table": "t", "tableID": 1, "version": 1, "columns": [column], "indexes": []})
+    assert schema.columns[0].default == "\ufffd\ufffda\ufffd"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from tidecast._go import text_of
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
 from tidecast.protocols._allowed import split_options
 from tidecast.protocols._avro_fields import branches
@@ -198,5 +199,5 @@ def _unsigned(default: Any, data_type: DataType) -> str:
 _DEFAULTS: dict[Kind, Callable[[Any, DataType], str | int]] = {
     Kind.INTEGER: _unsigned,
     Kind.BIT: lambda default, _: int.from_bytes(base64.b64decode(default), "big"),
-    Kind.BINARY: lambda default, _: base64.b64decode(default).decode(errors="replace"),
+    Kind.BINARY: lambda default, _: text_of(base64.b64decode(default)),
 }

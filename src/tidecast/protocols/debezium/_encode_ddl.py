@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
 
+from tidecast._go import text_of
 from tidecast.model import (
     Column,
     DataType,
@@ -34,7 +34,6 @@ HIDDEN = "_V$_"
 
 _CHARSET = "utf8mb4"
 _EPOCH = "1970-01-01 00:00:00"
-_NO_TEXT = re.compile("[\udc80-\udcff]")
 _log = logging.getLogger(__name__)
 _TIMES = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)
 
@@ -311,8 +310,7 @@ def _digits(bits: int, length: int) -> str:
 
     TiCDC takes the bytes for text; each that is no UTF-8 becomes the three bytes of U+FFFD.
     """
-    stored = bit_default(bits).decode(errors="surrogateescape")
-    first, *others = _NO_TEXT.sub("\ufffd", stored).encode()
+    first, *others = text_of(bit_default(bits)).encode()
     return f"{first:b}".rjust(length % 8, "0") + "".join(f"{byte:08b}" for byte in others)
 
 

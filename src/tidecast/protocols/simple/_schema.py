@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from tidecast._go import text_of
 from tidecast.model import Column, DataType, Index, Kind, TableSchema, bit_default, usual_length, with_digits
 
 _SIGNED_OR_NOT = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.YEAR, Kind.BIT)
@@ -122,9 +123,7 @@ def _column(members: dict[str, Any]) -> Column:
     data_type = _data_type(members["dataType"])
     default = members["default"]
     if isinstance(default, bytes):
-        default = (
-            int.from_bytes(default, "big") if data_type.kind is Kind.BIT else default.decode("utf-8", errors="replace")
-        )
+        default = int.from_bytes(default, "big") if data_type.kind is Kind.BIT else text_of(default)
     if data_type.kind is Kind.BIT and isinstance(default, str):
         raise TypeError(f"the default of {members['name']} is no number")
     return Column(members["name"], data_type, members["nullable"], default)
