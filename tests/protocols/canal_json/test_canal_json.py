@@ -178,6 +178,7 @@ def test_partitions_without_the_extension_have_no_order(spark: SparkSession, tmp
         ("double precision", ("double", 0, 0, (), False)),
         ("national character varying(5)", ("varchar", 5, 0, (), False)),
         ("bool", ("tinyint", 0, 0, (), False)),
+        ("var_string(9)", ("var_string", 9, 0, (), False)),
     ],
 )
 def test_types_are_read(text: str, expected: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSc
 from tidecast.protocols.canal_json._column_types import mysql_type
 from tidecast.values import TEXT, enum_number, set_mask
 
-_NAME = r"(?:national )?[a-z]+[1-8]?(?: varying| precision)?"
+_NAME = r"(?:national )?[a-z_]+[1-8]?(?: varying| precision)?"
 _TYPE = re.compile(
     rf"(?P<sign>unsigned )?(?P<name>{_NAME})(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S
 )
