@@ -11,7 +11,10 @@ _MEMBER = "claimCheckLocation"
 
 
 def locations_in_json(values: pa.Array, inside: str | None = None) -> pa.Array:
-    """Return the locations that messages (binary) name, at their top or in the member `inside`; null for whole ones."""
+    """Return the locations that messages (binary) name, at their top or in the member `inside`; null for whole ones.
+
+    An empty location is none, as for TiCDC.
+    """
     found: list[str | None] = [None] * len(values)
     for at in np.flatnonzero(pc.fill_null(pc.match_substring(values, f'"{_MEMBER}"'), False)):
         try:
@@ -19,5 +22,5 @@ def locations_in_json(values: pa.Array, inside: str | None = None) -> pa.Array:
             location = (members[inside] if inside else members)[_MEMBER]
         except (ValueError, LookupError, TypeError):
             continue
-        found[at] = location if isinstance(location, str) else None
+        found[at] = location if location and isinstance(location, str) else None
     return pa.array(found, pa.string())

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidecast.protocols import Decoded
-from tidecast.protocols.canal_json import _parse
+from tidecast.protocols.canal_json import PROTOCOL, _parse
 from tidecast.protocols.canal_json._columns import CanalDecoder
 
 _BEGIN = '"id":0,"database":"shop","table":"t","pkNames":["id"],"isDdl":false,"type":"INSERT"'
@@ -105,6 +105,16 @@ def test_members_at_wrong_places_are_read_as_json_says(others: list[tuple[int, s
         return
     if '"n":"c"' not in value.decode():  # one that shows a column twice does not survive
         assert _told(value) == _told(json.dumps(dict(reversed(members.items())), separators=(",", ":")).encode())
+
+
+def test_an_empty_location_is_that_of_no_other_message() -> None:
+    tidb = '"_tidb":{"commitTs":445664083148800001,"onlyHandleKey":false,"claimCheckLocation":""}'
+    value = f"{{{','.join([_BEGIN, _TIMES, _TYPES, _ROW])}}}".replace('"_tidb":{"commitTs":445664083148800001}', tidb)
+    assert '"claimCheckLocation"' in value
+    decoded = _decoded(value.encode())
+    assert (len(decoded.rows), decoded.rejected) == (1, [])
+    assert PROTOCOL.claim_check_locations is not None
+    assert PROTOCOL.claim_check_locations(pa.array([value.encode()])).to_pylist() == [None]
 
 
 def test_a_row_as_ticdc_writes_it_is_taken_apart() -> None:

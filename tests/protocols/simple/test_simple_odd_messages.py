@@ -197,6 +197,11 @@ def test_what_is_no_message_has_its_reason() -> None:
         assert [found[0][1], found[-1][1]] == [READ, READ]
 
 
+def test_an_empty_location_is_that_of_no_other_message() -> None:
+    (told,) = decoded(in_json(data=ROW, claimCheckLocation="", handleKeyOnly=False))
+    assert told == decoded(in_json(data=ROW))[0]
+
+
 def test_avro_is_taken_whole_or_not_at_all() -> None:
     good = in_avro(AVRO_ROW)
     head = len(in_avro()) - 2

@@ -296,7 +296,7 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[Problem]:
 
 def _problems_of_row(members: Mapping[str, Any], said: Said) -> Iterator[Problem]:
     tidb = members.get("_tidb")
-    if tidb is not None and (tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation") is not None):
+    if tidb is not None and (tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation")):
         yield Reason.INCOMPLETE, "only the handle key, or the place where the whole message lies"
     # One that was damaged there would leave its whole batch without commit-ts.
     if tidb is not None and tidb.get("commitTs") is None:

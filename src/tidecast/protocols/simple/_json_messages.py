@@ -61,7 +61,8 @@ class JsonMessages:
             said["schemaVersion"],
             said["database"],
             said["table"],
-            valid(said["claimCheckLocation"]) | np.asarray(said["handleKeyOnly"].fill_null(False)),
+            np.array([*map(bool, said["claimCheckLocation"].to_pylist())], bool)
+            | np.asarray(said["handleKeyOnly"].fill_null(False)),
             np.array([not (text and type(text) is str) for text in sql], bool),
         )
 
