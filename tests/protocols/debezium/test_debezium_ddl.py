@@ -13,7 +13,7 @@ from tidecast.model import Column, DataType, Ddl, Index, InvalidSchema, TableSch
 from tidecast.model._ddl_parser import read_statement
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions, encode_ddl
 from tidecast.protocols.debezium._decode_schema import read_table
-from tidecast.protocols.debezium._schema import column_schema
+from tidecast.protocols.debezium._schema import column_schema, form
 
 OPTIONS = DebeziumOptions(disable_schema=True)
 PRIMARY = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),)
@@ -320,6 +320,13 @@ def test_a_bit_default_that_ticdc_spoils_is_that_of_the_statement(literal: str) 
     message = shown("BIT", "111011111011111110111101", length=8)
     assert column(message, f"CREATE TABLE `d`.`t` (`c` BIT(8) DEFAULT {literal})").default == 0xAA
     assert column(message).default is None
+
+
+def test_a_float_of_the_usual_length_is_known_by_its_scale() -> None:
+    read = column(shown("FLOAT", scale=2)).data_type
+    assert (read.length, read.decimal, form(read).type) == (12, 2, "double")
+    read = column(shown("FLOAT")).data_type
+    assert (read.length, read.decimal, form(read).type) == (12, 0, "float")
 
 
 def test_a_type_that_cannot_be_read_is_named() -> None:

@@ -289,7 +289,7 @@ def _changed_column(column: dict[str, Any], definition: Definition | None, zone:
     if usual := usual_length(data_type):
         data_type = replace(data_type, length=usual)
     else:
-        decimal = scale or 0 if data_type.kind is Kind.DECIMAL else 0
+        decimal = scale or 0 if data_type.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE) else 0
         data_type = replace(data_type, length=_length(data_type) if length is None else length, decimal=decimal)
     default = column["defaultValueExpression"]
     return Column(
