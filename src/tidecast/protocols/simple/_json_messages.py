@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidecast.model import Column, Kind, Reason, TableSchema
 from tidecast.protocols._decoded import CHECKSUM, TAG
@@ -61,7 +62,7 @@ class JsonMessages:
             said["schemaVersion"],
             said["database"],
             said["table"],
-            np.array([*map(bool, said["claimCheckLocation"].to_pylist())], bool)
+            np.asarray(pc.fill_null(pc.not_equal(said["claimCheckLocation"], ""), False))
             | np.asarray(said["handleKeyOnly"].fill_null(False)),
             np.array([not (text and type(text) is str) for text in sql], bool),
         )
