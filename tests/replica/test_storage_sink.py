@@ -122,6 +122,24 @@ def test_one_statement_passes_names_on(sink: Sink) -> None:
     assert [row[0] for row in sink.rows("t_old")] == [1, 2]
 
 
+def test_rows_are_read_where_one_statement_gives_a_table_two_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files lie in the folder of its number, and the rows have the last of its names."""
+    ids = {"a": 105, "b": 106, "x": 105}
+    sink = Sink(spark, tmp_path, by_id=True, ids=ids)
+    for table, row in (("a", (1, "one")), ("b", (2, "two"))):
+        sink.folder.schema(1, table, _COLUMNS, _CREATE.replace("`t`", f"`{table}`"), 3)
+        sink.folder.rows(1, table, 1, ("I", 2, row))
+    sink.folder.checkpoint(3)
+    sink.run()
+    ids |= {"a": 106, "b": 105}
+    for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
+        sink.folder.schema(10, new, _COLUMNS, f"RENAME TABLE `shop`.`{old}` TO `shop`.`{new}`", 14)
+    sink.folder.rows(10, "b", 1, ("I", 11, (3, "three")))
+    sink.folder.checkpoint(12)
+    sink.run()
+    assert (sink.rows("a"), sink.rows("b"), sink.dead_letters()) == ([(2, "two")], [(1, "one"), (3, "three")], [])
+
+
 @full
 @pytest.mark.parametrize("timed", [True, False])
 def test_many_batches_make_what_one_makes(sink: Sink, timed: bool) -> None:

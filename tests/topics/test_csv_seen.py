@@ -46,7 +46,7 @@ def test_what_rows_begin_with_is_seen(sample: bytes, form: CsvFormat) -> None:
         form, told = form, {"csv-quote": "$"}
     else:
         told = {}
-    assert seen(csv_format(told), told, sample, Shown("shop", "t", 2)) == form
+    assert seen(csv_format(told), told, sample, Shown([("shop", "t")], 2)) == form
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_what_rows_begin_with_is_seen(sample: bytes, form: CsvFormat) -> None:
 )
 def test_what_may_be_a_columns_value_is_asked_for(sample: bytes, asked: str) -> None:
     with pytest.raises(ConfigError, match=f"{asked}=true or =false") as caught:
-        seen(CsvFormat(), {}, sample, Shown("shop", "t", 2))
+        seen(CsvFormat(), {}, sample, Shown([("shop", "t")], 2))
     assert caught.value.hint
     for truth in (True, False):
         told = {asked: str(truth).lower()}
         if sample[:1] == b"I" and asked == "csv-include-commit-ts" and truth:
             told |= {"csv-output-old-value": "true"}
-        found = seen(csv_format(told), told, sample, Shown("shop", "t", 2))
+        found = seen(csv_format(told), told, sample, Shown([("shop", "t")], 2))
         assert (found.include_commit_ts if "commit" in asked else found.output_old_value) is truth
 
 
@@ -77,4 +77,10 @@ def test_what_may_be_a_columns_value_is_asked_for(sample: bytes, asked: str) -> 
     ],
 )
 def test_names_with_marks_are_found(table: str, sample: bytes) -> None:
-    assert seen(CsvFormat(), {}, sample, Shown("shop", table, 2)).include_commit_ts
+    assert seen(CsvFormat(), {}, sample, Shown([("shop", table)], 2)).include_commit_ts
+
+
+def test_a_row_has_one_of_several_names() -> None:
+    shown = Shown([("shop", "b"), ("shop", "x")], 2)
+    for name in (b"b", b"x"):
+        assert seen(CsvFormat(), {}, b'"I","%b","shop",%b,"a",1\r\n' % (name, _STAMP), shown).include_commit_ts

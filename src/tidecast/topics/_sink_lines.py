@@ -6,7 +6,7 @@ Source: Storage sink, CSV files, Canal-JSON files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -158,10 +158,12 @@ def _outside_quotes(data: np.ndarray, at: np.ndarray, ending: bytes, form: CsvFo
 
 @dataclass(frozen=True)
 class Shown:
-    """The table that a file is of, by its schema file: names, and how many columns its rows show."""
+    """The table that a file is of, by its schema files: its names, and how many columns its rows show.
 
-    database: str
-    table: str
+    Where the table's number is its folder, one statement may give it several names, each a database's and its own.
+    """
+
+    names: Sequence[tuple[str, str]]
     columns: int
 
 
@@ -215,10 +217,11 @@ def _beginning(form: CsvFormat, shown: Shown) -> bytes:
             return mark + re.escape(name.replace(form.quote, form.quote * 2).encode()) + mark
         return b"".join(rb"\\?%b" % re.escape(character.encode()) for character in name)
 
-    return rb"(?:\A|%b)(?P<row>%b[IUD]%b(?P<delimiter>.{1,3}?)%b(?P=delimiter)%b(?P=delimiter))" % (
+    names = rb"|".join(rb"%b(?P=delimiter)%b" % (text(table), text(database)) for database, table in shown.names)
+    return rb"(?:\A|%b)(?P<row>%b[IUD]%b(?P<delimiter>.{1,3}?)(?:%b)(?P=delimiter))" % (
         re.escape(form.terminator.encode()),
         *(mark, mark),
-        *(text(shown.table), text(shown.database)),
+        names,
     )
 
 
@@ -244,7 +247,7 @@ def _meta(
     if doubtful and extra < timed + updates and not (form.quote and updates):
         said = {"include_commit_ts": "a commit-ts", "output_old_value": "whether they are half of an update"}
         raise ConfigError(
-            f"the rows of {shown.database}.{shown.table} may begin with {said[doubtful[0]]} or not: they have "
+            f"the rows of {'.'.join(shown.names[-1])} may begin with {said[doubtful[0]]} or not: they have "
             f"{extra + shown.columns} fields, the table {shown.columns} columns",
             where="source",
             hint=f"say it in the source's URI: {TOLD_BY[doubtful[0]]}=true or =false, as [sink.csv] has it",

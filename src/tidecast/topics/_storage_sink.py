@@ -337,16 +337,18 @@ def _inherits(name: str, schema_file: bytes) -> bool:
 
 
 def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:
-    """Return what a schema file says of the table of some data files."""
+    """Return what schema files say of the table of some data files."""
+    names, columns = list[tuple[str, str]](), 0
     for topic, key, value in zip(*(told.column(n).to_pylist() for n in ("topic", "key", "value")), strict=True):
         name = key.decode().rpartition("/")[2]
         if topic == writer.table and schema_version(name) == writer.version:
             try:
                 members = json.loads(value)
-                return Shown(members["Schema"], members["Table"], len(members["TableColumns"] or ()))
+                names.append((members["Schema"], members["Table"]))
+                columns = len(members["TableColumns"] or ())
             except (ValueError, LookupError, TypeError):
                 return None
-    return None
+    return Shown(names, columns) if names else None
 
 
 def _told_frame(spark: SparkSession, told: pa.RecordBatch) -> DataFrame:

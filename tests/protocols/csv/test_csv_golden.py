@@ -131,7 +131,7 @@ def test_a_file_shows_how_it_was_written(config: str) -> None:
         schema = _tables()[_key(table)]
         params = {"csv-null": form.null, "csv-binary-encoding-method": form.binary_encoding_method}
         made = CsvFormat(null=form.null, binary_encoding_method=form.binary_encoding_method)
-        shown = Shown(schema.database, table, len(schema.columns))
+        shown = Shown([(schema.database, table)], len(schema.columns))
         assert seen(made, params, content, shown) == form, table
         # The beginning of a file shows the same, or that it is too short.
         for length in (1, 40, 200, 5000):
@@ -174,7 +174,7 @@ def test_a_header_has_no_marks_where_rows_have_them() -> None:
         names = b64decode(_csv("header")[table][0]).rstrip(b"\n").replace(b"$^", b",")
         content = names + b"\r\n" + content
         schema = _tables()[_key(table)]
-        assert seen(CsvFormat(), {}, content, Shown(schema.database, table, len(schema.columns))) == form, table
+        assert seen(CsvFormat(), {}, content, Shown([(schema.database, table)], len(schema.columns))) == form, table
         assert len(line_spans(content, form)[0]) == len(times), table
         if csv_header(RoutedTable(schema, schema, ""), FORMATS["header"]) == names.replace(b",", b"$^").decode():
             assert csv_header(RoutedTable(schema, schema, ""), form) == names.decode()
