@@ -118,7 +118,7 @@ def _is_secret(annotation: Any) -> bool:
 
 @cache
 def _always(model: type[ConfigModel]) -> dict[str, Any]:
-    """Return the members that TiCDC always writes of a structure, each with what it writes where nothing is said."""
+    """Return the members that TiCDC always writes of a structure, each with its value where nothing sets it."""
     if model not in _NO_POINTERS:
         return {}
     said = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}

@@ -239,7 +239,7 @@ class _Reader(Cursor):
         )
 
     def _clauses(self) -> Iterator[list[Token]]:
-        """Yield the clauses of ALTER TABLE. What it adds in one bracket comes one by one, as TiDB takes it."""
+        """Yield the clauses of ALTER TABLE; those that it adds in one bracket come one by one, as for TiDB."""
         for part in filter(None, self._parts()):
             clause = _Reader(part)
             if clause.skip("ADD"):
