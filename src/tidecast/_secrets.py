@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
 from tidecast._errors import ConfigError
-from tidecast._uri import HIDDEN, SHORTEST_HIDDEN, is_secret_name
+from tidecast._uri import SHORTEST_HIDDEN, hide, is_secret_name
 
 Lookup = Callable[[str, str], str]
 """What gives the value of a reference; the second text names the setting, for errors."""
@@ -92,10 +92,7 @@ def resolved_settings(settings: Mapping[str, Any], lookup: Lookup = value_of) ->
 
 def without_looked_up(text: str) -> str:
     """Return a text without the values that references had in this process, whoever quotes them."""
-    for value in sorted(_looked_up, key=len, reverse=True):
-        if len(value) >= SHORTEST_HIDDEN:
-            text = text.replace(value, HIDDEN)
-    return text
+    return hide(text, (value for value in _looked_up if len(value) >= SHORTEST_HIDDEN))
 
 
 def _resolved_setting(name: str, value: Any, lookup: Lookup) -> Any:

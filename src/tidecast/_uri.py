@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlencode, urlsplit
@@ -305,6 +305,13 @@ def secrets_of(place: Place) -> list[str]:
     """Return the texts of a place that may be secrets, but those too short to look for in other texts."""
     hidden = (v for k, v in place.params.items() if is_secret_name(k) or k not in _PUBLIC)
     return [text for text in (place.password.get_secret_value(), *hidden) if len(text) >= SHORTEST_HIDDEN]
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without these secrets, one of which may be a part of another; an empty one is none."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def is_secret_name(name: str) -> bool:

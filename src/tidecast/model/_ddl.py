@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidecast.model._ddl_parser import Name, Statement, read_statement
 from tidecast.model._schema import TableSchema
@@ -79,6 +79,11 @@ class Ddl:
         """Database and table that a message names it by: of EXCHANGE PARTITION the table without partitions."""
         database, table = self.exchanged or (self.database, self.table)
         return database or self.database, table
+
+    @property
+    def typed_alike(self) -> Ddl:
+        """The same with the type that most protocols give it: Canal-JSON and old Simple call an exchange QUERY."""
+        return replace(self, type="ALTER") if self.exchanged else self
 
     @property
     def is_view(self) -> bool:

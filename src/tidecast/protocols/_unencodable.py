@@ -24,12 +24,20 @@ def first_named(found: Sequence[tuple[str, np.ndarray]], count: int) -> pa.Array
     return pa.array([text for text, _ in found], TAG).take(pa.array(chosen, mask=chosen < 0))
 
 
-def without_digits(columns: Iterable[Column], rows: Rows, title: str) -> pa.Array:
+def no_form(column: Column, title: str) -> str:
+    """Return why a value of a column cannot be written; `title` is the protocol's."""
+    return f"column {column.name} holds nothing that {title} can say"
+
+
+def without_digits(
+    columns: Iterable[Column], rows: Rows, title: str, others: Iterable[tuple[str, np.ndarray]] = ()
+) -> pa.Array:
     """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits.
 
-    `columns` are those that messages may show. `title` is the protocol's.
+    `columns` are those that messages may show. `title` is the protocol's. `others` are further causes, which come
+    after these.
     """
-    return first_named([*beyond_digits(columns, rows, title, REALS + _NUMBERED)], len(rows.at))
+    return first_named([*beyond_digits(columns, rows, title, REALS + _NUMBERED), *others], len(rows.at))
 
 
 def beyond_digits(
@@ -45,7 +53,7 @@ def beyond_digits(
             else:
                 wrong = refused(value, DIGITS[kind](column.data_type, value))
             if wrong is not None:
-                yield f"column {column.name} holds nothing that {title} can say", wrong
+                yield no_form(column, title), wrong
 
 
 def no_element(column: Column, value: pa.Array) -> np.ndarray | None:

@@ -27,7 +27,7 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Reque
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
 from tidecast._go import to_json
-from tidecast._uri import HIDDEN, SHORTEST_HIDDEN
+from tidecast._uri import SHORTEST_HIDDEN, hide
 from tidecast.registry._base import (
     API_ERROR,
     MAX_BYTES,
@@ -283,9 +283,7 @@ class _Answer(NamedTuple):
         """
         value = self.value()
         message = value.get("message") if isinstance(value, dict) else None
-        said = " ".join(str(message or self.text).split())
-        for secret in self.secrets:
-            said = said.replace(secret, HIDDEN)
+        said = hide(" ".join(str(message or self.text).split()), self.secrets)
         return said if message else said[:200] or "(nothing)"
 
 

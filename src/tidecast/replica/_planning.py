@@ -189,8 +189,7 @@ def _names_ended(change: Ddl, rename: Rename | None, routes: Routes) -> Sequence
         return []
     names = [(change.database, change.table), *([rename.old] if rename else [])]
     if change.exchanged:
-        database, table = change.exchanged
-        names.append(routes.name(database or change.database, table))
+        names.append(routes.name(*change.shown_as))
     return names
 
 

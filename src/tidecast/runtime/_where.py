@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tidecast._errors import ConfigError
-from tidecast._uri import HIDDEN, is_secret_name
+from tidecast._uri import hide, is_secret_name
 
 MASTER, REMOTE = "spark.master", "spark.remote"
 _MASTER = re.compile(r"local(\[.*\]|-cluster\[.*\])?|spark://.+|k8s://.+|yarn")
@@ -77,6 +77,4 @@ def without_secrets(text: str, settings: Mapping[str, str]) -> str:
     parameters = (p.partition("=") for p in settings.get(REMOTE, "").partition("/;")[2].split(";"))
     named = {**settings, **{name: value for name, _, value in parameters}}
     secrets = {value for name, value in named.items() if is_secret_name(name) and value.lower() not in _NO_SECRETS}
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    return text
+    return hide(text, secrets)

@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from pyspark.sql.utils import is_remote
 
 from tidecast._errors import ConfigError, TerminalError, TidecastError, Unreachable, root_cause
-from tidecast._uri import redact_uri
+from tidecast._uri import hide, redact_uri
 from tidecast.model import (
     CHECKSUM,
     RECORD,
@@ -133,7 +133,7 @@ def database_errors(database: Database) -> Iterator[None]:
         raise
     except Exception as error:
         cause, secret = " ".join(root_cause(error).split()), database.password.get_secret_value()
-        shown = _CLASSES.sub("", cause.replace(secret, "xxxxx") if secret else cause)
+        shown = _CLASSES.sub("", hide(cause, [secret]))
         for words, kind, what in _CAUSES:
             if words.search(cause):
                 raise kind(f"{what}: {shown}", where=database.where) from None

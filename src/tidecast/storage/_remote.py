@@ -13,7 +13,7 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from tidecast._errors import ConfigError, Unreachable
-from tidecast._uri import SHORTEST_HIDDEN
+from tidecast._uri import SHORTEST_HIDDEN, hide
 
 _SECRET = re.compile(r"key|secret|token|password|credential|sas", re.I)
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError")
@@ -68,10 +68,9 @@ class Store:
     def public(self, error: Exception) -> str:
         """Return an error's text in one line, without the secrets of the options."""
         text = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0]
-        for name, value in self.options.items():
-            if _SECRET.search(name) and isinstance(value, str) and len(value) >= SHORTEST_HIDDEN:
-                text = text.replace(value, "xxxxx").replace(quote(value, safe=""), "xxxxx")
-        return text
+        named = (value for name, value in self.options.items() if _SECRET.search(name) and isinstance(value, str))
+        secrets = [value for value in named if len(value) >= SHORTEST_HIDDEN]
+        return hide(text, [*secrets, *(quote(secret, safe="") for secret in secrets)])
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tidecast.protocols._avro_fields import written
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._registered import SchemaIds, schema_key
-from tidecast.protocols._unencodable import first_named, no_element
+from tidecast.protocols._unencodable import first_named, no_element, no_form
 from tidecast.protocols.avro._control import encode_deletes
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_columns, value_schema
@@ -42,9 +42,8 @@ class AvroEncoder(Encoder):
         for column in schema.columns:
             bad = _has_no_form(column, field(image, column.name))
             if bad is not None:
-                text = f"column {column.name} holds nothing that Avro can say"
                 shown = column.name in keys or self.options.include_before_value
-                wrong.append((text, bad if shown else bad & ~deletes))
+                wrong.append((no_form(column, "Avro"), bad if shown else bad & ~deletes))
             if self.options.include_before_value:
                 lost = _has_no_form(column, field(rows.old, column.name))
                 if lost is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 
 from tidecast.model import Ddl
@@ -45,10 +43,8 @@ class CanalReader(Reader):
             position = offsets[place] if self._ordered else said.commit_ts
             estimated = said.commit_ts is None
             change = Ddl(said.kind, said.sql, said.since, position=position, named=named, estimated=estimated)
-            if change.exchanged:
-                change = replace(change, type="ALTER")  # as other protocols call it
             key = (said.kind, said.sql, said.since, named)
             if key not in found or (offsets[place], place) < found[key][:2]:
-                found[key] = (offsets[place], place, change)
+                found[key] = (offsets[place], place, change.typed_alike)
         told = sorted(found.values(), key=lambda one: (one[2].commit_ts, one[0]))
         return Controls([(place, change) for _, place, change in told])

@@ -16,7 +16,7 @@ from tidecast.model import Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._json_text import with_exponent
-from tidecast.protocols._unencodable import first_named, no_element, without_digits
+from tidecast.protocols._unencodable import no_element, no_form, without_digits
 from tidecast.values import (
     BYTES,
     TEXT,
@@ -33,6 +33,7 @@ from tidecast.values import (
 )
 
 _OPERATIONS = {Op.CREATE: "I", Op.UPDATE: "U", Op.DELETE: "D"}
+_TITLE = "CSV"
 _LETTERS = {"\r": "r", "\n": "n"}
 _EXPONENTS = range(-4, 6)
 """The exponents of the numbers that Go's `%v` writes without one."""
@@ -49,12 +50,12 @@ class CsvEncoder(Encoder):
         """Name the column: a number that is not finite, an element that is none or 0, a BIT beyond 64 bits."""
         sides = [rows.image, rows.old] if self.form.output_old_value else [rows.image]
         invalid = [
-            (f"column {column.name} holds nothing that CSV can say", flags & valid(side))
+            (no_form(column, _TITLE), flags & valid(side))
             for column in table.shown
             for side in sides
             if (flags := no_element(column, field(side, column.name))) is not None
         ]
-        return pc.coalesce(without_digits(table.shown, rows, "CSV"), first_named(invalid, len(rows.at)))
+        return without_digits(table.shown, rows, _TITLE, invalid)
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return the header of the file that a line goes to, null where files have none."""

@@ -112,8 +112,8 @@ _TYPES = {WATERMARK: "WATERMARK", Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.D
 
 def describe_payload(payload: Json) -> Description:
     """Return the description of a message: a schema change, a watermark, or a row. In: its payload, of any form."""
-    source = payload.get("source") or {}
     try:
+        source = payload.get("source") or {}
         return Description(
             "DDL" if "ddl" in payload else _TYPES.get(str(payload.get("op")), ""),
             ".".join(filter(None, (source.get("db"), source.get("table")))),

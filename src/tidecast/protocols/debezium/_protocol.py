@@ -25,7 +25,7 @@ def describe(key: bytes | None, value: bytes | None) -> Description:
     """Return what a message says: a schema change, a watermark, or a row."""
     try:
         return describe_payload(json.loads(value or b"").get("payload") or {})
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError, RecursionError):  # a number or a list has no payload
         return Description()
 
 

@@ -55,9 +55,7 @@ def _told(value: bytes) -> Told:
     if not sql or not isinstance(sql, str):  # a damaged row may look like this
         raise ValueError("a schema change without sql")
     change = Ddl(message["type"], sql, message["commitTs"], after, before)
-    if change.exchanged:
-        change = replace(change, type="ALTER")  # which old versions of TiCDC call QUERY
-    return Told(None, after, before, change)
+    return Told(None, after, before, change.typed_alike)
 
 
 class Schemas:
