@@ -21,6 +21,7 @@ TOLD_BY = {
     "null": "csv-null",
     "include_commit_ts": "csv-include-commit-ts",
     "output_old_value": "csv-output-old-value",
+    "output_handle_key": "csv-output-handle-key",
     "binary_encoding_method": "csv-binary-encoding-method",
     "output_field_header": "csv-output-field-header",
     "terminator": "terminator",
@@ -45,6 +46,7 @@ class CsvFormat:
     output_old_value: bool = False
     binary_encoding_method: str = "base64"
     output_field_header: bool = False
+    output_handle_key: bool = False
     terminator: str = "\r\n"
     column_selectors: str = ""
     content_compatible: bool = False
@@ -52,7 +54,11 @@ class CsvFormat:
     @property
     def meta(self) -> tuple[str, ...]:
         """The names of the fields before a row's columns."""
-        more = (("commit-ts", self.include_commit_ts), ("is-update", self.output_old_value))
+        more = (
+            ("commit-ts", self.include_commit_ts),
+            ("is-update", self.output_old_value),
+            ("handle-key", self.output_handle_key),
+        )
         return ("operation", "table", "schema", *(name for name, there in more if there))
 
 

@@ -27,14 +27,13 @@ def test_a_file_tells_how_csv_looks(tmp_path: Path) -> None:
     )
     told = _told(configured_source("s3://bucket/prefix", file))
     assert told["protocol"] == "csv"
-    assert csv_format(told) == CsvFormat("|&", "", "", True, False, "hex", False, "\n")
+    assert csv_format(told) == CsvFormat("|&", "", "", True, binary_encoding_method="hex", terminator="\n")
 
 
-def test_a_field_that_is_not_known_is_refused_on_either_side(tmp_path: Path) -> None:
+def test_the_field_of_a_handle_key_is_read_alone(tmp_path: Path) -> None:
     file = tmp_path / "feed.toml"
     file.write_text('[sink]\nprotocol = "csv"\n[sink.csv]\noutput-handle-key = true\n')
-    with pytest.raises(ConfigError, match="output-handle-key adds a field"):
-        configured_source("s3://bucket/prefix", file)
+    assert csv_format(_told(configured_source("s3://bucket/prefix", file))) == CsvFormat(output_handle_key=True)
     with pytest.raises(ConfigError, match="output-handle-key adds a field") as refused:
         load_config("file:///folder?protocol=csv", file)
     assert refused.value.code == "CDC:ErrSinkInvalidConfig"

@@ -69,6 +69,14 @@ def test_what_may_be_a_columns_value_is_asked_for(sample: bytes, asked: str) -> 
         assert (found.include_commit_ts if "commit" in asked else found.output_old_value) is truth
 
 
+def test_a_handle_key_is_no_column() -> None:
+    told = {"csv-output-handle-key": "true"}
+    form, shown = csv_format(told), Shown([("shop", "t")], 2)
+    assert seen(form, told, b"I,t,shop,%b,7,a,1\r\n" % _STAMP, shown).include_commit_ts
+    with pytest.raises(ConfigError, match="csv-include-commit-ts=true or =false"):
+        seen(form, told, b"I,t,shop,%b,a,1\r\n" % _STAMP, shown)
+
+
 @pytest.mark.parametrize(
     ("table", "sample"),
     [

@@ -185,9 +185,6 @@ def is_storage_sink_place(place: Place, protocol: str) -> bool:
     return spec is not None and bool(spec.files) and not place.is_kafka and place.params.get("layout") != "topics"
 
 
-NO_HANDLE_KEY = "output-handle-key adds a field to lines that is neither written nor read here"
-
-
 def index_digits(said: int | None) -> int:
     """Return how many digits the index of a data file has: as configured, else TiCDC's default."""
     return said if said is not None and said in _INDEX_DIGITS else SinkFiles.file_index_digit
@@ -507,7 +504,7 @@ def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[t
     except ConfigError as error:
         yield code, f"sink config invalid: {error.message}"
     if sink.csv.output_handle_key:
-        yield code, f"csv config {NO_HANDLE_KEY}"
+        yield code, "csv config output-handle-key adds a field to lines that is read, but not written here"
     if sink.date_separator and sink.date_separator.lower() not in DATE_SEPARATORS:
         yield (
             code,

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from tidecast._csv_format import TOLD_BY
 from tidecast._errors import ConfigError
 from tidecast._uri import scheme_of
-from tidecast.config._build import NO_HANDLE_KEY, read_file, validate_file
+from tidecast.config._build import read_file, validate_file
 from tidecast.protocols import find_protocol
 
 
@@ -25,8 +25,6 @@ def configured_source(source: str, toml: str | os.PathLike[str]) -> str:
     Parameters that are there already stay. Raises ConfigError for a file that TiCDC refuses.
     """
     sink = validate_file(read_file(toml), str(toml)).sink
-    if sink.csv.output_handle_key:
-        raise ConfigError(NO_HANDLE_KEY, where=str(toml), hint="have TiCDC write the files without it")
     query = source.partition("?")[2]
     there = {name for name, _ in parse_qsl(urlsplit(f"?{query}").query, keep_blank_values=True)}
     told = {"terminator": sink.terminator}

@@ -236,7 +236,7 @@ def _meta(
     starts, ends, _, ended = line_spans(row, replace(form, output_field_header=False))
     if len(starts) == 1 and not ended and not whole:
         raise TooShort
-    extra = field_count(row[int(starts[0]) : int(ends[0])], form) - 3 - shown.columns
+    extra = field_count(row[int(starts[0]) : int(ends[0])], form) - 3 - form.output_handle_key - shown.columns
     fields = [*row[begins : int(ends[0])].split(form.delimiter.encode(), 2), b""]
     # Ids of other services with as many digits are later than any commit-ts.
     stamp = _COMMIT_TS.fullmatch(fields[0]) is not None and int(fields[0]) < latest_tso()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pyarrow as pa
 import pytest
 from golden_data import lines
 
-from tidecast._csv_format import CsvFormat
+from tidecast._csv_format import CsvFormat, csv_format
 from tidecast.model import Column, DataType, TableSchema
 from tidecast.protocols import Decoded, DecodeOptions, RoutedTable, Rows, protocol_named
 from tidecast.protocols._schema_file import Tables, schema_files
@@ -92,6 +94,10 @@ def _inserted() -> Mapping[str, list[dict[str, Any]]]:
 
 def _decoded(config: str, table: str, form: CsvFormat) -> Decoded:
     _, content, _ = _csv(config)[table]
+    return _of_content(content, table, form)
+
+
+def _of_content(content: bytes, table: str, form: CsvFormat) -> Decoded:
     starts, ends, _, whole = line_spans(content, form)
     assert whole
     values = [content[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -122,6 +128,22 @@ def test_rows_have_the_values_of_simple_messages(config: str) -> None:
     # TiDB makes one event of what a transaction does to a row: two of these rows were changed by the next statement.
     assert {table for table, _ in others} == {"t_pk_ubig", "t_nokey"}, others
     assert (alike, len(others)) == (sum(len(times) for _, _, times in _csv(config).values()) - 2, 2)
+
+
+def test_a_handle_key_before_the_columns_is_passed_over() -> None:
+    form = replace(FORMATS["commit-ts"], output_handle_key=True)
+    before = re.compile(rb'^("I","[^"]+","[^"]+",[0-9]+,)', re.MULTILINE)
+    for table, (_, content, times) in _csv("commit-ts").items():
+        content, found = before.subn(rb'\1"{1, ""a"", 2}",', content)
+        assert found == len(times)
+        schema = _tables()[_key(table)]
+        told = {"csv-output-handle-key": "true"}
+        assert seen(csv_format(told), told, content, Shown([(schema.database, table)], len(schema.columns))) == form
+        (rows,), (others,) = (
+            _of_content(content, table, form).rows,
+            _decoded("commit-ts", table, FORMATS["commit-ts"]).rows,
+        )
+        assert (rows.data.equals(others.data), rows.commit_ts.to_pylist()) == (True, times), table
 
 
 @pytest.mark.parametrize("config", FORMATS)
