@@ -130,6 +130,7 @@ def test_a_table_that_has_its_columns_from_another_comes_with_the_schema_files_o
     folder: StorageSinkFolder, sql: str, others: bool
 ) -> None:
     """Statements on the other one alone tell which of them are virtual."""
+    folder.checkpoint(3)
     before = source(folder).end_offsets()
     folder.schema(2, "u", _COLUMNS, sql)
     for index in (1, 2):
@@ -140,6 +141,32 @@ def test_a_table_that_has_its_columns_from_another_comes_with_the_schema_files_o
         assert set(shown) == ({"shop/t", "shop/u"} if others else {"shop/u"})
         assert not shown.get("shop/t")  # its statement is none of this batch
         before = until
+
+
+def test_a_rename_waits_until_all_files_of_its_statement_are_there(folder: StorageSinkFolder) -> None:
+    before = source(folder).end_offsets()
+    folder.rows(1, "t", 1, _ROW)
+    folder.schema(5, "u", _COLUMNS, "RENAME TABLE `shop`.`t` TO `shop`.`u`")
+    folder.rows(5, "u", 1, ("I", 6, (2, "two")))
+    for second in (4, 5):  # TiCDC may be carrying out the statement of a checkpoint-ts
+        folder.checkpoint(second)
+        waiting = source(folder).end_offsets(before)
+        assert (taken(before, waiting), waiting.ends[METADATA]) == ({f"{DAY}/CDC+0": 1}, tso(1))
+        assert not any(name.startswith("shop/u/") for name in waiting.ends)
+    folder.schema(5, "t", _COLUMNS, "RENAME TABLE `shop`.`v` TO `shop`.`t`")
+    folder.checkpoint(6)
+    done = source(folder).end_offsets(waiting)
+    new = [name.rpartition("_")[0] for name in done.ends if name not in waiting.ends]
+    assert new == [f"shop/t/meta/schema_{tso(5)}", f"shop/u/meta/schema_{tso(5)}", ""]
+    assert f"shop/u/{tso(5)}/{DAY}/CDC+0" in done.ends
+    assert done.ends[METADATA] == tso(6)
+
+
+def test_without_metadata_no_rename_waits(folder: StorageSinkFolder) -> None:
+    (folder.root / METADATA).unlink()
+    folder.schema(5, "u", _COLUMNS, "RENAME TABLE `shop`.`t` TO `shop`.`u`")
+    folder.rows(5, "u", 1, ("I", 6, (2, "two")))
+    assert files(folder) == [f"shop/u/{tso(5)}/{DAY}/CDC{1:020}.csv"]
 
 
 def test_a_checkpoint_takes_each_file_once(folder: StorageSinkFolder) -> None:

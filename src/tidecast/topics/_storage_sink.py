@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError, SourceChanged
-from tidecast.model import RECORD, read_statement
+from tidecast.model import RECORD, Statement, read_statement
 from tidecast.spark import mapped, small_table
 from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_inputs, spark_output
 from tidecast.topics._base import ANEW, Offsets, Records, first_of
@@ -147,15 +147,17 @@ class StorageSink:
                 raise SourceChanged(what, where=self.where, hint=ANEW, remaining=left)
 
     def _new_items(self, found: Found, known: Known, before: Offsets) -> tuple[list[Item], list[str]]:
-        """Return the files to be read, in order, up to the first that is missing; and those that are."""
-        items: list[Item] = [
-            ((schema_version(path.rpartition("/")[2]) or 0, 0, [], "", path, 0), path)
+        """Return the files to be read, in order, up to the first that is missing or must wait; and those that do."""
+        fresh = {
+            path: schema_version(path.rpartition("/")[2]) or 0
             for path in found.schema_files
             if path not in known.schema_files
-        ]
+        }
+        items: list[Item] = [((version, 0, [], "", path, 0), path) for path, version in fresh.items()]
+        half_told = self._half_told(fresh, found.checkpoint_ts)
+        gaps = [(order, path) for order, path in items if path in half_told]
         ahead = [(w, f, range(known.last.get(w, 0) + 1, f.index + 1)) for w, f in found.last.items()]
         ahead = [one for one in ahead if one[2]]
-        gaps: list[tuple[tuple[object, ...], str]] = []
         listed = at_once(lambda one: files_of(self.path, one[0], one[2], one[1].name), ahead)
         for (writer, last, indexes), there in zip(ahead, listed, strict=True):
             first = min(there, default=indexes.stop)
@@ -171,6 +173,18 @@ class StorageSink:
         items.sort(key=lambda item: item[0])
         gaps.sort(key=lambda gap: gap[0])
         return [item for item in items if not gaps or item[0] < gaps[0][0]], [path for _, path in gaps]
+
+    def _half_told(self, schema_files: Mapping[str, int], checkpoint_ts: int | None) -> set[str]:
+        """Return the schema files of renames, given with their versions, that `metadata` has not passed.
+
+        There is one for each table that a statement renames, and those of the others may not be there yet. Where the
+        checkpoint-ts is the statement's own, TiCDC may be carrying it out.
+        """
+        if checkpoint_ts is None:
+            return set()
+        texts = self._texts([path for path, version in schema_files.items() if version >= checkpoint_ts])
+        told = {path: _statement_in(text) for path, text in texts.items()}
+        return {path for path, statement in told.items() if statement and statement.verb == "RENAME"}
 
     def _refuse_gap(self, writer: Writer, wanted: int, first: int, before: Offsets) -> None:
         place = writer.place((first - 1) // FILES_OF_SEGMENT)
@@ -326,14 +340,18 @@ def _inherits(name: str, schema_file: bytes) -> bool:
 
     TRUNCATE gives a table another number, and so another folder where this is the number.
     """
-    try:
-        statement = read_statement(str(json.loads(schema_file)["Query"]))
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return False
+    statement = _statement_in(schema_file)
     if statement is None:
         return False
     moved = statement.verb == "TRUNCATE" and "/" not in _table_of(name)
     return moved or statement.renamed is not None or statement.like is not None
+
+
+def _statement_in(schema_file: bytes) -> Statement | None:
+    try:
+        return read_statement(str(json.loads(schema_file)["Query"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:
