@@ -241,8 +241,13 @@ class Proof:
         self._write(_State(self._place.version(), self.now))
 
     def told(self, report: TableReport) -> TableReport:
-        """Return a report with the table's row count and hashes, 0 for a table that was dropped."""
-        if self.plan.truncated.replaces and not self._wrote:
+        """Return a report with the table's row count and hashes, 0 for a table that was dropped.
+
+        An earlier attempt at the batch may have dropped it: then nothing is left to do but to say so.
+        """
+        truncated = self.plan.truncated
+        gone = self.plan.present is None and truncated.dropped and not self.lost
+        if (truncated.replaces or gone) and not self._wrote:
             self.file.write(b"")
             return replace(report, row_count=0, row_hash=0)
         if self.now is None or not (self.plan.present or self._wrote):
