@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_values_of_other_types_are_named(write: Callable[..., bytes], row: dict[
     avro = write is in_avro
     wrong = {
         "id": ("string", "1") if avro else "1x",
-        "u": ("long", 1) if avro else "18446744073709551616",
+        "u": ("double", 1.0) if avro else "18446744073709551616",
         "dc": "0." + "1" * 31,
         "x": ("float", 1.0) if avro else "1e400",
         "t": ("bytes", b"x") if avro else {"no": "text"},
@@ -131,6 +132,19 @@ def test_a_time_without_its_zone_is_one_of_the_readers(write: Callable[..., byte
     plain = write(data=row | {"ts": "2024-03-11 09:51:01"})
     elsewhere = write(data=row | {"ts": {"location": "UTC", "value": "2024-03-11 00:51:01"}})
     assert [words[1] for words in decoded(write(data=row), plain, elsewhere)] == [READ] * 3
+
+
+def test_numbers_in_avro_may_have_the_forms_that_the_documentation_names() -> None:
+    columns = (Column("u", COLUMNS["u"]), Column("bit", DataType("bit", length=9, unsigned=True)))
+    table = replace(TABLE, columns=columns)
+    reader = SimpleDecoder({table.key: table})
+    forms = [(("long", 7), ("long", 257)), (("string", str(2**64 - 1)), ("string", "257"))]
+    wrong = [(("long", 7), ("long", 1 << 16)), (("string", "x"), ("long", 1))]
+    values = [in_avro({"u": u, "bit": bit}) for u, bit in (*forms, *wrong)]
+    found = said(reader.decode(batch([(None, value) for value in values])))
+    assert [found[n][1] for n in range(2)] == [{"u": u, "bit": b"\x01\x01"} for u in (7, 2**64 - 1)]
+    details = [f"not of its column's type: data {name}" for name in ("bit", "u")]
+    assert [found[n][6:8] for n in (2, 3)] == [("bad-value", detail) for detail in details]
 
 
 def test_a_column_that_comes_twice_in_place_of_another_is_no_row() -> None:

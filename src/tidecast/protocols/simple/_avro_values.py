@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind, TableSchema
 from tidecast.protocols._avro_reader import Reader, Spans
 from tidecast.protocols.simple._heads import Cells
 from tidecast.protocols.simple._times import utc_of
-from tidecast.values import arrow_type, enum_element, from_text, gather, null_where, numbers, set_elements
+from tidecast.values import arrow_type, bit_bytes, enum_element, from_text, gather, null_where, numbers, set_elements
 from tidecast.values import text_of_bytes as text
 
 _MOST_COLUMNS = 4096
@@ -111,9 +112,10 @@ _BRANCHES: tuple[Callable[[Reader, np.ndarray], Spans] | None, ...] = (
 
 @dataclass(frozen=True)
 class _Column:
-    """The values of one column before they are typed: for each row a branch and two numbers."""
+    """The values of one column before they are typed: for each row a branch and two numbers, and where it begins."""
 
     data: np.ndarray
+    start: np.ndarray
     branch: np.ndarray
     first: np.ndarray
     second: np.ndarray
@@ -131,7 +133,7 @@ class _Column:
         """Return the bytes of a branch."""
         there = self.has(branch)
         # A row without a value has an empty span where it begins, so that the spans stay in order.
-        return gather(self.data, self.first, np.where(there, self.second, 0), there)
+        return gather(self.data, np.where(there, self.first, self.start), np.where(there, self.second, 0), there)
 
 
 def read_values(reader: Reader, rows: np.ndarray, mine: np.ndarray, schema: TableSchema, zone: str) -> list[Cells]:
@@ -148,22 +150,23 @@ def read_values(reader: Reader, rows: np.ndarray, mine: np.ndarray, schema: Tabl
         chosen = order[bounds[number] : bounds[number + 1]]
         chosen = chosen[mine[entries.row[chosen]]]
         row = entries.row[chosen]
-        raw = _Column(reader.data, np.full(reader.count, _NOTHING), start.copy(), np.zeros(reader.count, np.int64))
+        nothing, zeros = np.full(reader.count, _NOTHING), np.zeros(reader.count, np.int64)
+        raw = _Column(reader.data, start, nothing, start.copy(), zeros)
         raw.branch[row], raw.first[row], raw.second[row] = (
             part[chosen] for part in (entries.branch, entries.first, entries.second)
         )
         if np.count_nonzero(raw.branch != _NOTHING) < len(row):
             reader.bad |= np.bincount(row, minlength=reader.count) > 1
-        cells.append(_cells(column.data_type, raw, start, zone))
+        cells.append(_cells(column.data_type, raw, zone))
     return cells
 
 
-def _cells(data_type: DataType, raw: _Column, start: np.ndarray, zone: str) -> Cells:
+def _cells(data_type: DataType, raw: _Column, zone: str) -> Cells:
     read, branches = _READERS.get(data_type.kind, (_text, (_STRING,)))
     if data_type.mysql_type == "bigint" and data_type.unsigned:
-        read, branches = _unsigned, (_UNSIGNED,)
-    fits = np.isin(raw.branch, branches)
-    values = read(data_type, _Column(raw.data, raw.branch, np.where(fits, raw.first, start), raw.second), zone)
+        read, branches = _unsigned, (_UNSIGNED, _LONG, _STRING)
+    first = np.where(np.isin(raw.branch, branches), raw.first, raw.start)
+    values = read(data_type, replace(raw, first=first), zone)
     wrong = (raw.branch > _NULL) & np.asarray(values.is_null()) if values.null_count else None
     named = raw.branch != _NOTHING
     return Cells(values, wrong if wrong is not None and wrong.any() else None, None if named.all() else named)
@@ -181,7 +184,14 @@ def _integer(data_type: DataType, raw: _Column, zone: str) -> pa.Array:
 
 
 def _unsigned(data_type: DataType, raw: _Column, zone: str) -> pa.Array:
-    return raw.longs(_UNSIGNED, pa.uint64())
+    """Read values of BIGINT UNSIGNED; TiCDC's own documentation has them as numbers, and large ones as text."""
+    known = (raw.longs(branch, pa.uint64()) for branch in (_UNSIGNED, _LONG))
+    return pc.coalesce(*known, _text(data_type, raw, zone))
+
+
+def _bit(data_type: DataType, raw: _Column, zone: str) -> pa.Array:
+    """Read values that are digits; TiCDC's own documentation, and its code of 2025, has them as numbers."""
+    return pc.coalesce(bit_bytes(data_type, raw.longs(_LONG, pa.uint64())), _text(data_type, raw, zone))
 
 
 def _real(data_type: DataType, raw: _Column, zone: str) -> pa.Array:
@@ -210,6 +220,7 @@ _READERS: dict[Kind, tuple[Callable[[DataType, _Column, str], pa.Array], tuple[i
     Kind.YEAR: (_integer, (_LONG,)),
     Kind.FLOAT: (_real, (_FLOAT,)),
     Kind.DOUBLE: (_real, (_DOUBLE,)),
+    Kind.BIT: (_bit, (_LONG, _STRING)),
     Kind.BINARY: (lambda data_type, raw, zone: raw.bytes(_BYTES), (_BYTES,)),
     Kind.ENUM: (lambda data_type, raw, zone: enum_element(data_type, raw.longs(_LONG, pa.uint64())), (_LONG,)),
     Kind.SET: (lambda data_type, raw, zone: set_elements(data_type, raw.longs(_LONG, pa.uint64())), (_LONG,)),
