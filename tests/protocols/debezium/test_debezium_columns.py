@@ -226,6 +226,28 @@ def test_defaults_of_debezium_come_as_bytes_where_values_do(schema: dict[str, An
     assert (column.default, column.default_known) == (default, default is not None)
 
 
+@pytest.mark.parametrize(
+    ("form", "shown", "default"),
+    [
+        ("time.Timestamp", "2020-01-01 12:00:00", "2020-01-01 12:00:00"),
+        ("time.MicroTimestamp", "2020-01-01 12:00:00.12", "2020-01-01 12:00:00.12"),
+        ("time.Timestamp", "CURRENT", None),
+        ("", "\1", 1),
+        ("", "\ufffd", None),
+        ("data.Bits", "\2\1", 513),
+        ("data.Bits", "\0\ufffd", None),
+        ("data.Bits", "AQI=", 513),
+    ],
+)
+def test_defaults_of_older_ticdc_may_be_text(form: str, shown: str, default: str | int | None) -> None:
+    types = {"": "boolean", "data.Bits": "bytes"}
+    schema: dict[str, Any] = {"type": types.get(form, "int64"), "optional": True, "default": shown, "field": "c"}
+    schema |= {"name": f"io.debezium.{form}", "version": 1} if form else {}
+    schema |= {"parameters": {"length": "16"}} if form == "data.Bits" else {}
+    column = column_field(schema).column
+    assert (column.default, column.default_known) == (default, default is not None)
+
+
 def test_a_decimal_whose_digits_nobody_counts_is_read() -> None:
     """As Debezium's own connector writes BIGINT UNSIGNED in its mode `precise`."""
     field = column_field(DECIMAL | {"parameters": {"scale": "0"}})

@@ -23,6 +23,7 @@ from tidecast.model import (
     Kind,
     Statement,
     TableSchema,
+    bit_width,
     type_name,
     usual_length,
 )
@@ -78,6 +79,8 @@ _MICRO = "io.debezium.time.MicroTimestamp"
 _UNKNOWN_DIGITS = -1
 """The length of a FLOAT(M,D) whose M is not known."""
 _BLANKS = " \t\r\n"
+_LOST = "\ufffd"
+"""What Go shows of a byte that is no UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -189,15 +192,26 @@ def _number(data_type: DataType, default: Any) -> str:
     return str(min(max(int(default), low), high))
 
 
-def _bits(data_type: DataType, default: Any) -> int:
-    return int(default) if isinstance(default, bool) else int.from_bytes(base64.b64decode(default), "little")
+def _bits(data_type: DataType, default: Any) -> int | None:
+    """Read a BIT's default; older TiCDC shows TiDB's bytes as text, of which base64 would have more."""
+    if isinstance(default, bool):
+        return int(default)
+    if _LOST in default:
+        return None
+    shown = default.encode()
+    if len(shown) <= bit_width(data_type):
+        return int.from_bytes(shown, "big")
+    return int.from_bytes(base64.b64decode(shown), "little")
 
 
 def _date(data_type: DataType, default: Any) -> str:
     return str(_EPOCH.date() + dt.timedelta(days=int(default)))
 
 
-def _datetime(data_type: DataType, default: Any) -> str:
+def _datetime(data_type: DataType, default: Any) -> str | None:
+    """Read a DATETIME's default; older TiCDC shows it as text."""
+    if isinstance(default, str):
+        return default if datetime_text(default, data_type.decimal) else None
     if default == 0:
         return NOW
     unit = 1000 if in_milliseconds(data_type) else 1
