@@ -220,6 +220,44 @@ def test_a_file_beyond_its_index_is_taken_once_the_checkpoint_ts_is_later(folder
     assert [Path(file).name[-5] for file in files_between(folder, done, later)] == ["2"]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_file_that_its_index_names_first_waits(folder: StorageSinkFolder, begun: bool) -> None:
+    """As older TiCDC does."""
+    first = folder.rows(1, "t", 1, _ROW)
+    folder.checkpoint(3)
+    before = source(folder).end_offsets()
+    late = folder.rows(1, "t", 2, _ROW)
+    index = first.parent / "meta" / "CDC.index"
+    _written_at(index, tso(50) >> 18)
+    whole = late.read_bytes()
+    late.write_bytes(b"") if begun else late.unlink()
+    folder.schema(5, "t", _COLUMNS)
+    folder.rows(5, "t", 1, _ROW)
+    folder.checkpoint(49)
+    assert source(folder).end_offsets(before) == before
+    assert not any(str(tso(5)) in place for place in source(folder).end_offsets().ends)
+    late.write_bytes(whole)
+    assert files(folder, before) == [f"shop/t/{tso(v)}/{DAY}/CDC{n:020}.csv" for v, n in ((1, 2), (5, 1))]
+    assert source(folder).end_offsets(before).ends[METADATA] == tso(49)
+
+
+def test_a_file_that_its_index_names_in_vain_is_told(folder: StorageSinkFolder) -> None:
+    """TiCDC died before it wrote it, or somebody removed it."""
+    folder.rows(1, "t", 1, _ROW)
+    before = source(folder).end_offsets()
+    late = folder.rows(1, "t", 2, _ROW)
+    _written_at(late.parent / "meta" / "CDC.index", tso(50) >> 18)
+    late.unlink()
+    folder.rows(1, "t", 1, _ROW, path="2026-11-28")
+    folder.checkpoint(51)
+    with pytest.raises(SourceChanged, match="file 2 of") as told:
+        source(folder).end_offsets(before)
+    left = Offsets(told.value.remaining)
+    assert [Path(file).parent.name for file in files(folder, left)] == ["2026-11-28"]
+    late.write_bytes(b"")
+    assert source(folder).end_offsets(before).ends[METADATA] == tso(51)
+
+
 @pytest.mark.parametrize("half", ["", "CDC0000"])
 def test_an_index_that_is_half_written_lets_the_checkpoint_ts_wait(folder: StorageSinkFolder, half: str) -> None:
     folder.rows(1, "t", 1, _ROW)

@@ -39,6 +39,11 @@ class Writer:
         """The path of the folder below the sink's."""
         return "/".join((self.table, str(self.version), *self.parts))
 
+    @property
+    def index(self) -> str:
+        """The path of the index, which names the newest data file."""
+        return f"{self.folder}/{META}/{self.prefix}.index"
+
     def place(self, segment: int) -> str:
         """Return what a checkpoint calls a segment of the sequence."""
         return f"{self.folder}/{self.prefix}+{segment}"

@@ -116,6 +116,12 @@ def files_of(root: AnyPath, writer: Writer, indexes: range, name: str | None = N
     return {file[1]: one for file, one in listed if file and file[0] == writer.prefix and file[1] in indexes}
 
 
+def is_passed(file: Entry, checkpoint_ts: int | None) -> bool:
+    """Tell whether a checkpoint-ts is later than a file's last writing, before which its rows were committed."""
+    written = file.modified
+    return checkpoint_ts is not None and written is not None and physical_ms(checkpoint_ts) > written
+
+
 def at_once(ask: Callable[[In], Out], of: Sequence[In]) -> list[Out]:
     """Return the answers to several questions to a storage, in their order."""
     if len(of) < 2:
@@ -226,15 +232,13 @@ class _Walk:
     def _complete(self, named: DataFile) -> tuple[DataFile, list[str]]:
         """Return a writer's last whole file: that of its index, or one behind it that `metadata` has passed.
 
-        A file is whole once the checkpoint-ts is later than its last writing: its rows were committed before. Besides,
-        the next file, where there is one that is not.
+        Besides, the next file, where there is one that is not.
         """
         while True:
             following = DataFile(named.writer, named.index + 1, renamed(named.name, named.index + 1))
             there = entry(below(self.root, following.path))
             if there is None:
                 return named, []
-            written = there.modified
-            if self.checkpoint_ts is None or written is None or physical_ms(self.checkpoint_ts) <= written:
+            if not is_passed(there, self.checkpoint_ts):
                 return named, [following.path]
             named = following

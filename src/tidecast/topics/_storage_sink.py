@@ -36,7 +36,7 @@ from tidecast.topics._sink_layout import (
     schema_version,
 )
 from tidecast.topics._sink_lines import Shown, Splitting, TooShort, seen
-from tidecast.topics._sink_listing import Found, Known, at_once, below, files_of, look
+from tidecast.topics._sink_listing import Found, Known, at_once, below, files_of, is_passed, look
 from tidecast.topics._sink_positions import Item, bounded, highest_rank, known_files, last_of, order_of, place_of_item
 
 _log = logging.getLogger(__name__)
@@ -160,7 +160,10 @@ class StorageSink:
         ahead = [one for one in ahead if one[2]]
         listed = at_once(lambda one: files_of(self.path, one[0], one[2], one[1].name), ahead)
         for (writer, last, indexes), there in zip(ahead, listed, strict=True):
-            first = min(there, default=indexes.stop)
+            waits = self._may_come(last, there.get(last.index), found.checkpoint_ts)
+            if waits:
+                there.pop(last.index, None)
+            first = min(there, default=indexes.stop - waits)
             if first > indexes.start and writer in known.last:
                 self._refuse_gap(writer, indexes.start, first, before)
             for index in range(first, indexes.stop):
@@ -185,6 +188,16 @@ class StorageSink:
         texts = self._texts([path for path, version in schema_files.items() if version >= checkpoint_ts])
         told = {path: _statement_in(text) for path, text in texts.items()}
         return {path for path, statement in told.items() if statement and statement.verb == "RENAME"}
+
+    def _may_come(self, last: DataFile, there: Entry | None, checkpoint_ts: int | None) -> bool:
+        """Tell whether a writer's last file is to be written yet: older TiCDC has the index name it first.
+
+        It has come, or never will, once the checkpoint-ts is later than the index.
+        """
+        if there is not None and there.size:
+            return False
+        index = entry(below(self.path, last.writer.index))
+        return index is not None and not is_passed(index, checkpoint_ts)
 
     def _refuse_gap(self, writer: Writer, wanted: int, first: int, before: Offsets) -> None:
         place = writer.place((first - 1) // FILES_OF_SEGMENT)
