@@ -31,6 +31,8 @@ _HIDDEN = "_V$_"
 _LOST = "\ufffd"
 _UNSIGNED = " UNSIGNED"
 _UTF8 = ("utf8mb4", "utf8mb4_bin")
+_LONGEST_SET = 64 * 256 - 1
+"""The characters of a SET with all elements that one may have, and of commas between them."""
 _DEFAULT = "ColumnDefault"
 _UNSIZED = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR, Kind.ENUM, Kind.SET)
 _ALWAYS_UNSIGNED = (Kind.BIT, Kind.YEAR)
@@ -172,6 +174,12 @@ def _data_type(members: Mapping[str, str]) -> DataType:
         elements = tuple(members.get("ColumnElems") or ())
         data_type = replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
     return replace(data_type, length=length or usual_length(data_type))
+
+
+def text_if_unlisted(column: Column) -> Column:
+    """Return a column, as text where it is an ENUM or a SET whose elements nothing tells: those of older TiCDC."""
+    listed = column.data_type.kind not in (Kind.ENUM, Kind.SET) or column.data_type.elements
+    return column if listed else replace(column, data_type=DataType("varchar", *_UTF8, length=_LONGEST_SET))
 
 
 Tables = Mapping[bytes, TableSchema]

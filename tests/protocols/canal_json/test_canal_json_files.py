@@ -10,7 +10,9 @@ import pytest
 from storage_sink import StorageSinkFolder, tso
 
 from tidecast._csv_format import CsvFormat
+from tidecast.model import Column, DataType, TableSchema
 from tidecast.protocols import DecodeOptions, protocol_named
+from tidecast.protocols.canal_json._schema import as_shown
 from tidecast.topics._sink_lines import seen
 
 TYPES: dict[str, tuple[dict[str, Any], str, str | int | None]] = {
@@ -55,3 +57,10 @@ def test_a_statement_shows_the_types_of_rows(whole: bool, tmp_path_factory: pyte
     assert {c.name: c.data_type for c in change.schema.columns} == shown
     defaults = {c.name: c.default for c in change.schema.columns if c.name in DEFAULTS}
     assert defaults == (DEFAULTS | {"b": 49} if whole else {name: TYPES[name][2] for name in DEFAULTS})
+
+
+@pytest.mark.parametrize(("whole", "shown"), [(True, "varchar(16383)"), (False, "smallint unsigned")])
+def test_an_enum_whose_elements_nothing_tells_is_what_rows_show(whole: bool, shown: str) -> None:
+    """Older TiCDC names none in its schema files: rows hold texts, or with bare types numbers."""
+    schema = TableSchema("shop", "t", 0, tso(1), (Column("e", DataType("enum", "utf8mb4", "utf8mb4_bin")),), ())
+    assert [str(column.data_type) for column in as_shown(schema, whole=whole).columns] == [shown]

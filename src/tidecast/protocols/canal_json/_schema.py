@@ -10,6 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked, type_name, usual_length
+from tidecast.protocols._schema_file import text_if_unlisted
 from tidecast.protocols.canal_json._column_types import mysql_type
 from tidecast.values import TEXT, enum_number, set_mask
 
@@ -54,6 +55,7 @@ def as_shown(schema: TableSchema, *, whole: bool) -> TableSchema:
 
 
 def _as_shown(column: Column, whole: bool) -> Column:
+    column = text_if_unlisted(column) if whole else column
     data_type = _data_type(column.name, mysql_type(column.data_type, whole=whole), whole)
     return replace(column, data_type=data_type, default=column.default if whole else _bare_default(column))
 
