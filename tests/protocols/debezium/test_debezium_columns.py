@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,15 @@ from golden_data import Line, lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidecast.model import Column, DataType
+from tidecast.model import Column, DataType, TableSchema
 from tidecast.protocols import DecodeOptions, RoutedTable
 from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
 from tidecast.protocols.debezium._columns import DebeziumDecoder
 from tidecast.protocols.debezium._decode_schema import Field, column_field
 from tidecast.protocols.debezium._field_columns import read_column
+from tidecast.protocols.debezium._known import Known
 from tidecast.protocols.debezium._read import DebeziumReader
-from tidecast.protocols.debezium._schema import Form
+from tidecast.protocols.debezium._schema import Form, column_schema
 from tidecast.values import to_numpy
 
 ZONE = "Asia/Shanghai"
@@ -206,6 +208,50 @@ def test_a_message_that_cannot_be_used_tells_why(payload: object, words: str) ->
     reader = DebeziumReader(DecodeOptions(ordered=True, zone=ZONE))
     (found,) = said(reader.decoder.decode(with_offsets([(b"{}", json.dumps(payload).encode())]))).values()
     assert found[1] == words
+
+
+NUMBERS = TableSchema(
+    "shop",
+    "t",
+    0,
+    9,
+    (
+        Column("id", DataType("bigint", length=20, unsigned=True), default="18446744073709551615"),
+        Column("d", DataType("decimal", length=65, decimal=30), default="1.5"),
+        Column("m", DataType("decimal", length=10, decimal=2)),
+        Column("b", DataType("varbinary", length=9), default="x"),
+    ),
+)
+LARGE = {"id": str(2**64 - 1), "d": "-12345678901234567890123456789012345.5", "m": "12.50", "b": "AAE="}
+
+
+@pytest.mark.parametrize(("known", "shown"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("extended", [True, False])
+def test_large_numbers_may_be_text_and_binary_values_bytes(known: bool, shown: bool, extended: bool) -> None:
+    """As newer TiCDC writes them with its options for that."""
+    tables = Known(True)
+    tables = tables.with_version(NUMBERS, 5) if known else tables
+    columns = [column_schema(column, extended) | {"type": "string"} for column in NUMBERS.columns]
+    columns[0]["default"] = str(2**64 - 1)
+    columns[1]["default"] = "1.5"
+    columns[3] |= {"type": "bytes", "default": "eA=="}
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": columns}]}
+    source = {"db": "shop", "table": "t", "connector": "TiCDC", "commit_ts": 9}
+    message: dict[str, Any] = {"payload": {"source": source, "op": "c", "before": None, "after": LARGE}}
+    message |= {"schema": schema} if shown else {}
+    decoder = DebeziumDecoder(tables)
+    (found,) = said(
+        decoder.decode(with_offsets([(None, json.dumps(message, separators=(",", ":")).encode())]))
+    ).values()
+    row: dict[str, Any] = {"id": 2**64 - 1, "d": LARGE["d"], "m": Decimal("12.50"), "b": b"\0\1"}
+    if not known:
+        row |= {"m": "12.50"} if extended else {name: LARGE[name] for name in ("id", "d", "m")}
+    assert found[1] == row
+
+
+def test_a_default_beyond_a_long_may_be_wrapped() -> None:
+    schema = {"tidb_type": "bigint unsigned", "type": "int64", "optional": True, "field": "c", "default": -1}
+    assert column_field(schema).column.default == "18446744073709551615"
 
 
 DECIMAL = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "field": "c"}

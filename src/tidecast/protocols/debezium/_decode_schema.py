@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from typing import Any
@@ -76,9 +76,12 @@ _TYPES = {
 _INT64_MAX = float(2**63 - 1)
 _EXACT = Context(prec=100)
 _MICRO = "io.debezium.time.MicroTimestamp"
+ANY = "any"
+"""The type of a form in which a number may be text, or not."""
 _UNKNOWN_DIGITS = -1
 """The length of a FLOAT(M,D) whose M is not known."""
 _BLANKS = " \t\r\n"
+_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _LOST = "\ufffd"
 """What Go shows of a byte that is no UTF-8."""
 
@@ -95,9 +98,14 @@ class Field:
     digits: bool = False
 
 
-def fields_of(schema: TableSchema) -> tuple[Field, ...]:
-    """Return the fields of a table that TiCDC writes."""
-    return tuple(Field(c, form(c.data_type), digits=True) for c in schema.columns)
+def fields_of(schema: TableSchema, types: Mapping[str, str] | None = None) -> tuple[Field, ...]:
+    """Return the fields of a table that TiCDC writes. `types` are Connect's by column; None where nothing tells."""
+    told = {} if types is None else types
+
+    def shape(column: Column) -> Form:
+        return Form(told.get(column.name, ANY)) if may_be_text(column.data_type) else form(column.data_type)
+
+    return tuple(Field(c, shape(c), digits=True) for c in schema.columns)
 
 
 class MoreAfterEnd(Exception):
@@ -121,7 +129,7 @@ def read_block(text: bytes, known: Sequence[TableSchema], begun: int) -> tuple[C
         names = [*dict.fromkeys(c["field"] for c in columns)]
         found = chosen(known, begun, names, lambda schema: _gives(schema, columns))
         if found.schema is not None:
-            return found, fields_of(found.schema)
+            return found, fields_of(found.schema, {c["field"]: c["type"] for c in columns})
         fields: dict[str, Field] = {}
         for column in columns:
             field = column_field(column)
@@ -134,14 +142,25 @@ def read_block(text: bytes, known: Sequence[TableSchema], begun: int) -> tuple[C
 
 def _gives(schema: TableSchema, columns: Sequence[dict[str, Any]]) -> bool:
     mine = {c.name: c for c in schema.columns}
-    return all(c["field"] in mine and column_schema(mine[c["field"]], "tidb_type" in c) == _plain(c) for c in columns)
+    return all(c["field"] in mine and _is_of(mine[c["field"]], c) for c in columns)
 
 
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """Return a field's schema with a number's default as TiCDC takes it, which is as a double."""
-    default = field.get("default")
-    number = isinstance(default, int | Decimal) and not isinstance(default, bool) and "name" not in field
-    return field | {"default": float(str(default))} if number else field
+def _is_of(column: Column, field: dict[str, Any]) -> bool:
+    """Tell whether a field's schema is a column's in one of the modes that there are. Numbers compare as doubles."""
+    shown, default = column_schema(column, "tidb_type" in field), field.get("default")
+    if column.data_type.kind is Kind.BINARY and field["type"] == "bytes":
+        return shown | {"default": None} == field | {"type": "string", "default": None}
+    if column.data_type.kind not in _NUMBERS:
+        return shown == field
+    if field["type"] == "string" and may_be_text(column.data_type):
+        shown |= {"type": "string"}
+    told = {} if default is None else {"default": float(_number(column.data_type, default))}
+    return shown == field | told
+
+
+def may_be_text(data_type: DataType) -> bool:
+    """Tell whether newer TiCDC may write a type's numbers as text."""
+    return data_type.kind is Kind.DECIMAL or (data_type.mysql_type == "bigint" and data_type.unsigned)
 
 
 def column_field(field: dict[str, Any]) -> Field:
@@ -189,7 +208,10 @@ def _number(data_type: DataType, default: Any) -> str:
     if data_type.kind is not Kind.INTEGER:
         return format(Decimal(default), "f")
     low, high = (0, 2**64 - 1) if data_type.unsigned else (-(2**63), 2**63 - 1)
-    return str(min(max(int(default), low), high))
+    number = int(default)
+    if number < low and data_type.unsigned:  # which newer TiCDC wraps
+        number += 2**64
+    return str(min(max(number, low), high))
 
 
 def _bits(data_type: DataType, default: Any) -> int | None:
@@ -229,7 +251,7 @@ def _time(data_type: DataType, default: Any) -> str:
 
 
 _DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int | None]] = {
-    **dict.fromkeys((Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _number),
+    **dict.fromkeys(_NUMBERS, _number),
     Kind.BIT: _bits,
     Kind.DATE: _date,
     Kind.DATETIME: _datetime,

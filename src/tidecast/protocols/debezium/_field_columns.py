@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import MAX_DECIMAL_PRECISION, Kind, bit_width
-from tidecast.protocols.debezium._decode_schema import CONNECT_TIME, Field
+from tidecast.protocols.debezium._decode_schema import ANY, CONNECT_TIME, Field
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
 from tidecast.values import (
     BYTES,
@@ -25,13 +25,16 @@ from tidecast.values import (
     clock_text,
     date_text,
     decimal_of_bytes,
+    from_text,
     joined,
     moment_text,
     null_where,
     nulls,
+    plain_number,
     shortest_text,
     to_numpy,
     valid,
+    whole,
 )
 
 _INT32, _INT64, _UINT64 = 1 << 31, 1 << 63, 1 << 64
@@ -75,9 +78,19 @@ def _integers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def _integer(field: Field, raw: Sequence[Any]) -> pa.Array:
     kind = arrow_type(field.column.data_type)
-    if kind == pa.uint64():
-        raw = [value + _UINT64 if value is not None and -_INT64 <= value < 0 else value for value in raw]
-    return _integers(raw, kind)
+    if kind != pa.uint64():
+        return _integers(raw, kind)
+    texts, raw = _apart(raw)
+    raw = [value + _UINT64 if value is not None and -_INT64 <= value < 0 else value for value in raw]
+    return pc.coalesce(_integers(raw, kind), whole(texts, kind))
+
+
+def _apart(raw: Sequence[Any]) -> tuple[pa.Array, Sequence[Any]]:
+    """Return the texts among values, and the numbers; newer TiCDC may write large numbers as text."""
+    if str not in {*map(type, raw)}:
+        return nulls(len(raw), TEXT), raw
+    texts = pa.array([value if type(value) is str else None for value in raw], TEXT)
+    return texts, [None if type(value) is str else value for value in raw]
 
 
 def _real(field: Field, raw: Sequence[Any]) -> pa.Array:
@@ -90,7 +103,8 @@ def _decimal(field: Field, raw: Sequence[Any]) -> pa.Array:
     data_type = field.column.data_type
     if field.form.type == "bytes":
         return decimal_of_bytes(_bytes(raw), data_type.length, data_type.decimal)
-    return decimal_of_doubles(field, raw)
+    texts, raw = _apart(raw)
+    return pc.coalesce(decimal_of_doubles(field, raw), from_text(data_type, plain_number(texts)))
 
 
 def decimal_of_doubles(field: Field, raw: Sequence[float | None]) -> pa.Array:
@@ -207,12 +221,21 @@ def _of_bit(field: Field) -> frozenset[type]:
 
 
 def _of_decimal(field: Field) -> frozenset[type]:
-    return frozenset([str]) if field.form.type == "bytes" else _NUMBERS
+    return frozenset([str]) if field.form.type == "bytes" else _of_number(field, _NUMBERS)
+
+
+def _of_integer(field: Field) -> frozenset[type]:
+    return _of_number(field, frozenset([int]))
+
+
+def _of_number(field: Field, types: frozenset[type]) -> frozenset[type]:
+    """Return the types of numbers: `types`, or text, as newer TiCDC may write large ones."""
+    return {"string": frozenset([str]), ANY: types | {str}}.get(field.form.type, types)
 
 
 _TEXTS: _Reader = (_in(str), lambda field, raw: pa.array(raw, TEXT))
 _READERS: dict[Kind, _Reader] = {
-    Kind.INTEGER: (_in(int), _integer),
+    Kind.INTEGER: (_of_integer, _integer),
     Kind.YEAR: (_in(int), _integer),
     Kind.FLOAT: (lambda field: _NUMBERS, _real),
     Kind.DOUBLE: (lambda field: _NUMBERS, _real),
