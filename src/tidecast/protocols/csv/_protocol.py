@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from tidecast._csv_format import CsvFormat
+from tidecast.model import TableSchema
 from tidecast.protocols._codec import CodecOptions
 from tidecast.protocols._description import Description
 from tidecast.protocols._protocol import DecodeOptions, WireProtocol
+from tidecast.protocols._schema_file import text_if_unlisted
 from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader, describe_file
 from tidecast.protocols.csv._columns import CsvDecoder
@@ -15,7 +18,11 @@ from tidecast.protocols.csv._encoder import CsvEncoder
 
 
 def _reader(options: DecodeOptions) -> SinkReader:
-    return SinkReader(partial(CsvDecoder, form=options.csv or CsvFormat(), zone=options.zone), options.select)
+    def select(schema: TableSchema) -> TableSchema:
+        shown = options.select(schema)
+        return replace(shown, columns=tuple(map(text_if_unlisted, shown.columns)))
+
+    return SinkReader(partial(CsvDecoder, form=options.csv or CsvFormat(), zone=options.zone), select)
 
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> SinkCodec:
