@@ -22,14 +22,14 @@ from servers import S3Server
 from servers._process import free_ports
 
 import tidecast
-from tidecast import Unreachable
+from tidecast import ConfigError, Unreachable
 from tidecast.config import load_config
 from tidecast.protocols import simple
 from tidecast.publish import check_publishable
 from tidecast.sources import read_records
 from tidecast.sources._unpack import unpacked
 from tidecast.storage import entries, storage_path
-from tidecast.topics import _packing, claim_location, compress
+from tidecast.topics import _packing, check_storage, claim_location, compress
 from tidecast.topics._packing import _in_pieces, _un_snappy
 
 TABLE = {
@@ -177,13 +177,33 @@ def test_the_claim_check_keeps_the_whole(
     ("storage", "folder"),
     [
         ("file:///claims/", "file:///claims"),
-        ("s3://AKID:secret@bucket/claims?region=x&secret-access-key=secret", "s3://AKID@bucket/claims"),
+        ("file:///my%20claims", "file:///my claims"),
+        ("/claims", "file:///claims"),
+        ("s3://AKID:secret@bucket/claims?region=x&secret-access-key=secret", "s3://bucket/claims"),
+        ("s3a://bucket/my%20claims/", "s3://bucket/my claims"),
+        ("s3://bucket/", "s3://bucket"),
+        ("gs://bucket/claims", "gcs://bucket/claims"),
+        ("azblob://files/claims?account-name=account&account-key=secret", "azure://files/claims"),
         ("abfss://files@account.dfs.core.windows.net/a", "abfss://files@account.dfs.core.windows.net/a"),
         ("hdfs://host:9000/a@b", "hdfs://host:9000/a@b"),
     ],
 )
 def test_a_message_tells_its_claim_s_place_without_credentials(storage: str, folder: str) -> None:
     assert re.fullmatch(re.escape(folder) + r"/[0-9a-f-]{36}\.json", claim_location(storage, b"row"))
+
+
+def test_a_claim_check_is_opened_with_the_parameters_of_ticdc(s3: S3Server) -> None:
+    key = f"access-key={s3.key}&secret_access_key={s3.secret}&endpoint={s3.url}/"
+    storage = f"s3://{s3.bucket}/my%20claims/?{key}"
+    check_storage(storage)
+    system, folder = _packing._opened(storage)
+    assert folder == f"{s3.bucket}/my claims"
+    system.open_output_stream(f"{folder}/a").close()
+    with pytest.raises(ConfigError, match="sse has no effect here"):
+        check_storage(f"{storage}&sse=AES256")
+    with pytest.raises(ConfigError, match="access-key and secret-access-key belong together"):
+        check_storage("s3://bucket/claims?access-key=a")
+    assert _packing._opened("azblob://files/a%20b?account-name=account&account-key=YQ==")[1] == "files/a b"
 
 
 def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Path, spark: SparkSession) -> None:

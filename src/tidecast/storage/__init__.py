@@ -19,7 +19,16 @@ from tidecast.storage._files import (
     write_new,
 )
 from tidecast.storage._lock import Lock, locked
-from tidecast.storage._open import path_of, path_uri, s3_options, spark_input, spark_inputs, spark_output, storage_path
+from tidecast.storage._open import (
+    options_of,
+    path_of,
+    path_uri,
+    s3_options,
+    spark_input,
+    spark_inputs,
+    spark_output,
+    storage_path,
+)
 from tidecast.storage._remote import AnyPath, RemotePath
 from tidecast.storage._state import StateFile
 
@@ -37,6 +46,7 @@ __all__ = [
     "locked",
     "make_folder",
     "move",
+    "options_of",
     "path_of",
     "path_uri",
     "remove_file",

@@ -70,6 +70,19 @@ def path_of(place: Place, option: str = "URI") -> AnyPath:
     return _remote(place.root, place.path, option, UriSettings.of(place.root, place.params))
 
 
+def options_of(place: Place) -> Mapping[str, Any]:
+    """Return what fsspec's driver has to know of a place on a remote store: as its URI says, else Spark's settings.
+
+    Raises ConfigError as `UriSettings`.
+    """
+    return _options(place.root, UriSettings.of(place.root, place.params))
+
+
+def _options(root: str, said: UriSettings) -> Mapping[str, Any]:
+    scheme, _, authority = root.partition("://")
+    return s3_options(authority, said.hadoop) if REMOTE_SCHEMES[scheme] == "s3a" else said.driver
+
+
 def _remote(root: str, path: str, option: str, said: UriSettings = _NOTHING) -> RemotePath:
     scheme, _, authority = root.partition("://")
     path = path.rstrip("/")
@@ -81,8 +94,7 @@ def _remote(root: str, path: str, option: str, said: UriSettings = _NOTHING) -> 
         raise ConfigError(
             f"{option}: this is no path on a storage", where=_UNPRINTABLE.sub("?", root + path), hint=hint
         )
-    options = s3_options(authority, said.hadoop) if REMOTE_SCHEMES[scheme] == "s3a" else said.driver
-    store = Store(root, REMOTE_SCHEMES[scheme], _EXTRAS.get(scheme, ""), options, said.hadoop)
+    store = Store(root, REMOTE_SCHEMES[scheme], _EXTRAS.get(scheme, ""), _options(root, said), said.hadoop)
     _ = store.opened  # a driver that is missing is told now
     return RemotePath(store, path)
 

@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import lz4.frame
 import pyarrow as pa
@@ -26,12 +27,15 @@ from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, Unreachable
 from tidecast._limits import LARGEST_MESSAGE
-from tidecast._uri import redact_uri
+from tidecast._uri import REMOTE_SCHEMES, STORAGE_PARAMETERS, UNWRITTEN, Place, parse_place, redact_uri
 from tidecast.model import Reason
-from tidecast.storage import s3_options
+from tidecast.storage import options_of, s3_options
 
 _CLAIM_FILE = ".json"
-_REMOTE = re.compile(r"(s3a?|gs|gcs|hdfs|viewfs|abfss?)://")
+_REMOTE = re.compile(r"(s3a?|gs|gcs|azure|azblob|hdfs|viewfs|abfss?)://")
+_TOLD = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "azure": "azure", "azblob": "azure"}
+"""What TiCDC's messages call a storage, by what a URI may call it."""
+_AFTER_PATH = re.compile(r"[?#].*", re.S)
 _ACCESS = re.compile(r"(?<=//)([^/?#@:]*):[^/?#]*(?=@)|[?#].*", re.S)
 """What of a URI is a password, or parameters, which may be credentials."""
 
@@ -205,38 +209,70 @@ def claim_location(storage: str, value: bytes) -> str:
     """
     digest = hashlib.sha256(value).hexdigest()
     uuid = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
-    folder = _ACCESS.sub(r"\1", storage).rstrip("/")
-    return f"{folder}/{uuid}{_CLAIM_FILE}"
+    return f"{_told(storage)}/{uuid}{_CLAIM_FILE}"
+
+
+@cache
+def _told(storage: str) -> str:
+    """Return what messages call a storage: for TiCDC's own kinds by its name of the kind, percent-decoded."""
+    scheme, _, place = storage.partition("://")
+    if kind := _TOLD.get(scheme):
+        authority, _, path = _AFTER_PATH.sub("", place).partition("/")
+        return f"{kind}://{authority.rpartition('@')[2]}/{unquote(path).strip('/')}".rstrip("/")
+    folder = claim_folder(storage)
+    return f"file://{folder}" if folder else _ACCESS.sub(r"\1", storage).rstrip("/")
+
+
+def _with_parameters(storage: str) -> Place | None:
+    """Return the place of a URI with TiCDC's parameters, None for one that has no parameters, or Arrow's."""
+    try:
+        place = parse_place(storage)
+    except ConfigError:
+        return None
+    kind = REMOTE_SCHEMES.get(place.scheme, "")
+    if not place.params or not place.params.keys() <= STORAGE_PARAMETERS.get(kind, frozenset()):
+        return None
+    return None if kind == "s3a" and "@" in place.root else place  # a key before the bucket is Arrow's way
 
 
 def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of a claim check's storage, which may be sent to where the rows are, and the folder in it.
 
-    Of S3 without parameters it has what Spark's settings say, as far as they do.
+    Of S3 it has what TiCDC's parameters say, else without parameters what Spark's settings do, as far as they do.
     """
     scheme, _, place = storage.partition("://")
     bucket, _, path = place.partition("/")
-    if scheme not in ("s3", "s3a") or "?" in place:
-        system, folder = pafs.FileSystem.from_uri(storage)
-        return system, folder
-    options = s3_options(bucket)
+    path = unquote(_AFTER_PATH.sub("", path)).strip("/")
+    if named := _with_parameters(storage):
+        options = options_of(named)
+        if "@" in named.root:
+            container, _, host = named.root.partition("://")[2].partition("@")
+            return pafs.AzureFileSystem(host.partition(".")[0], **options), f"{container}/{path}"
+        storage = f"{named.root}{quote(named.path)}"
+    else:
+        options = s3_options(bucket) if scheme in ("s3", "s3a") and "?" not in place else {}
     if not options:
-        system, folder = pafs.FileSystem.from_uri(f"s3://{place}")
+        system, folder = pafs.FileSystem.from_uri(re.sub("^s3a:", "s3:", storage))
         return system, folder
     system = pafs.S3FileSystem(
         access_key=options.get("key"),
         secret_key=options.get("secret"),
         session_token=options.get("token"),
         anonymous=options.get("anon", False),
-        endpoint_override=options.get("endpoint_url"),
+        endpoint_override=options.get("endpoint_url", "").rstrip("/") or None,
         region=options.get("client_kwargs", {}).get("region_name"),
     )
-    return system, f"{bucket}/{unquote(path).rstrip('/')}"
+    return system, f"{bucket}/{path}"
 
 
 def check_storage(storage: str) -> None:
     """Raise ConfigError where a claim check's storage cannot be used, Unreachable where it does not answer."""
     with _storage_errors(storage), _answering(storage):
+        named = _with_parameters(storage)
+        for name in sorted(UNWRITTEN.keys() & named.params.keys()) if named else ():
+            raise ConfigError(
+                f"claim-check-storage-uri: {name} has no effect here", code=_UNUSABLE, hint=UNWRITTEN[name]
+            )
         system, folder = _opened(storage)
         system.create_dir(folder, recursive=True)
 
@@ -250,7 +286,7 @@ def _storage_errors(storage: str) -> Iterator[None]:
         raise ConfigError(
             f"the claim-check storage cannot be used: {words}",
             code=_UNUSABLE,
-            hint="claim-check-storage-uri takes file:///folder, s3://bucket/folder, gs://, abfss:// or hdfs://",
+            hint="claim-check-storage-uri takes file:///folder, s3://bucket/folder, gs://, azure://, abfss:// or hdfs://",
         ) from None
 
 
