@@ -11,13 +11,15 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from certificates import Authority
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, Row, SparkSession
 from servers import KafkaBroker, TokenServer
@@ -27,6 +29,7 @@ from tidecast._errors import ConfigError, MissingRuntime, TerminalError, Transie
 from tidecast.model import RECORD, compose
 from tidecast.topics._base import TopicInfo
 from tidecast.topics._kafka import KafkaTopics
+from tidecast.topics._kafka_cluster import KafkaCluster
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 
@@ -80,6 +83,26 @@ def wait_until_seen(broker: KafkaBroker, topic: str) -> None:
     deadline = time.monotonic() + 30
     while not partitions(broker, topic) and time.monotonic() < deadline:
         time.sleep(0.1)
+
+
+class Settings:
+    """An administrator who sees no topic's settings, and of a broker those that are given, if any."""
+
+    def __init__(self, settings: dict[str, str] | None) -> None:
+        self.settings = settings
+
+    def list_topics(self, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(brokers={1: None})
+
+    def describe_configs(self, asked: list[ConfigResource], request_timeout: float) -> dict[ConfigResource, Any]:
+        return {resource: SimpleNamespace(result=partial(self._shown, resource)) for resource in asked}
+
+    def _shown(self, resource: ConfigResource) -> dict[str, SimpleNamespace]:
+        if resource.restype == ConfigResource.Type.TOPIC:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        if self.settings is None:
+            raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+        return {name: SimpleNamespace(value=value) for name, value in self.settings.items()}
 
 
 class TestEnsure:
@@ -138,6 +161,19 @@ class TestEnsure:
             topics(broker, topic).ensure(topic)
         assert error.value.code == "CDC:ErrKafkaInvalidConfig"
         assert topics(broker, topic, required_acks="1").ensure(topic) == TopicInfo(topic, 1, LIMIT)
+        assert topics(broker, fresh()).ensure(topic) == TopicInfo(topic, 1, LIMIT)  # its replicas are not made here
+
+    def test_settings_that_we_may_not_see(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """TiCDC's rights are those of a cluster's settings, not of a topic's."""
+        admin = Settings({"message.max.bytes": "7000", "min.insync.replicas": "2"})
+        monkeypatch.setattr(KafkaCluster, "_connect", lambda *_: admin)
+        cluster = KafkaCluster("host:9092", KafkaOptions(), "kafka://host/t")
+        assert cluster.max_message_bytes("t") == 7000
+        with pytest.raises(ConfigError, match=r"min\.insync\.replicas is 2"):
+            cluster.check_replicas("t")
+        admin.settings = None
+        assert cluster.max_message_bytes("t") is None
+        cluster.check_replicas("t")
 
     def test_a_topic_tells_how_large_a_message_may_be(self, broker: KafkaBroker) -> None:
         topic = fresh()

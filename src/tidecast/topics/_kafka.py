@@ -141,16 +141,18 @@ class KafkaTopics:
 
         A topic that is there keeps its partitions; `partition-num` may use fewer of the default topic's. A new one
         gets `partition-num`, else as many as the default topic has, else 3, and `replication-factor` replicas.
-        Raises `ConfigError` (`CDC:ErrKafkaInvalidConfig` where the topic is missing and may not be created or its
-        brokers want more replicas, `CDC:ErrKafkaInvalidPartitionNum` where the default topic has fewer partitions
-        than asked for), `Unreachable` where no broker answers.
+        Raises `ConfigError` (`CDC:ErrKafkaInvalidConfig` where the topic is missing and may not be created, or where
+        a new topic or the default one wants more in-sync replicas, `CDC:ErrKafkaInvalidPartitionNum` where the default
+        topic has fewer partitions than asked for), `Unreachable` where no broker answers.
         """
         cluster = self._cluster()
         known = cluster.partitions()
         requested = self.options.partition_num
         if topic in known:
-            limit = cluster.max_message_bytes(topic)
-            return TopicInfo(topic, self._usable(known[topic]) if topic == self.topic else known[topic], limit)
+            if topic == self.topic:
+                cluster.check_replicas(topic)
+            partitions = self._usable(known[topic]) if topic == self.topic else known[topic]
+            return TopicInfo(topic, partitions, cluster.max_message_bytes(topic))
         if not self.options.auto_create_topic:
             raise ConfigError(
                 f"`auto-create-topic` is false, and {topic} not found",
@@ -158,8 +160,9 @@ class KafkaTopics:
                 where=self.where,
                 hint="create the topic, or allow auto-create-topic",
             )
-        limit = cluster.max_message_bytes()
-        return TopicInfo(topic, cluster.create(topic, requested or known.get(self.topic, _DEFAULT_PARTITIONS)), limit)
+        cluster.check_replicas()
+        partitions = cluster.create(topic, requested or known.get(self.topic, _DEFAULT_PARTITIONS))
+        return TopicInfo(topic, partitions, cluster.max_message_bytes())
 
     def write(
         self,

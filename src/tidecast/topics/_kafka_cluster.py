@@ -19,6 +19,7 @@ from tidecast.topics._kafka_options import KafkaOptions
 _SHOWN_WITHIN_S = 5.0
 _NO_TOKEN_SERVER = re.compile(r"(?i)acquire SASL OAUTHBEARER token: .*(connect|resolve|timed? ?out)")
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_NOT_SHOWN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 # librdkafka returns its messages as errors; they need not go to stderr as well.
 _quiet = logging.getLogger(f"{__name__}.librdkafka")
@@ -98,27 +99,47 @@ class KafkaCluster:
     def max_message_bytes(self, topic: str | None = None) -> int | None:
         """Return the size of the largest message that a topic takes, or that brokers take for a new one.
 
-        Raises `ConfigError` for a replication factor with which no message could be acknowledged by all in-sync
-        replicas.
+        None where nobody tells it.
         """
-        with self._asking():
-            if topic is None:
-                broker = next(iter(self._admin.list_topics(timeout=self._options.dial_timeout).brokers))
-                resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
-            else:
-                resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-            answers = self._admin.describe_configs([resource], request_timeout=self._options.dial_timeout)
-            config = answers[resource].result()
-        least = config.get("min.insync.replicas")
-        if self._options.required_acks == -1 and least and int(least.value) > self._options.replication_factor:
+        limit = self._setting(topic, "max.message.bytes", "message.max.bytes")
+        return int(limit) if limit else None
+
+    def check_replicas(self, topic: str | None = None) -> None:
+        """Raise `ConfigError` where a topic, or a new one, wants more in-sync replicas than it is said to have.
+
+        No message could be acknowledged by all of them then.
+        """
+        if self._options.required_acks != -1:
+            return
+        least = self._setting(topic, "min.insync.replicas", "min.insync.replicas")
+        if least and int(least) > self._options.replication_factor:
             raise ConfigError(
-                f"replication-factor is {self._options.replication_factor}, but min.insync.replicas is {least.value}",
+                f"replication-factor is {self._options.replication_factor}, but min.insync.replicas is {least}",
                 code="CDC:ErrKafkaInvalidConfig",
                 where=self._where,
                 hint="ask for at least as many replicas, or for required-acks=1",
             )
-        limit = config.get("max.message.bytes") or config.get("message.max.bytes")
-        return int(limit.value) if limit else None
+
+    def _setting(self, topic: str | None, of_topic: str, of_broker: str) -> str | None:
+        """Return a setting of a topic, or where it cannot be seen, as for a new one, the broker's."""
+        value = self._settings(ConfigResource.Type.TOPIC, topic).get(of_topic) if topic is not None else None
+        if value is None:
+            with self._asking():
+                broker = next(iter(self._admin.list_topics(timeout=self._options.dial_timeout).brokers))
+            value = self._settings(ConfigResource.Type.BROKER, str(broker)).get(of_broker)
+        return value
+
+    def _settings(self, kind: Any, name: str) -> dict[str, str]:
+        """Return the settings of a topic or a broker, none where we have no right to see them."""
+        resource = ConfigResource(kind, name)
+        with self._asking():
+            answer = self._admin.describe_configs([resource], request_timeout=self._options.dial_timeout)[resource]
+            try:
+                return {setting: entry.value for setting, entry in answer.result().items()}
+            except KafkaException as error:
+                if error.args[0].code() in _NOT_SHOWN:
+                    return {}
+                raise
 
     def create(self, topic: str, partitions: int) -> int:
         """Create a topic, wait until the cluster shows it, and return its partition count.
