@@ -620,6 +620,10 @@ class TestOptions:
             ({"max-message-bytes": "0"}, "CDC:ErrCodecInvalidConfig"),
             ({"auto-create-topic": "yes"}, "CDC:ErrSinkURIInvalid"),
             ({"dial-timeout": "10"}, "CDC:ErrSinkURIInvalid"),
+            ({"dial-timeout": "0s"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"write-timeout": "-1s"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"read-timeout": "0"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"replication-factor": "0"}, "CDC:ErrKafkaInvalidConfig"),
             ({"ca": "a", "cert": "b"}, "CDC:ErrKafkaInvalidConfig"),
             ({"ca": "a", "cert": "b", "key": "c", "enable-tls": "false"}, "CDC:ErrKafkaInvalidConfig"),
             ({"sasl-mechanism": "OTP"}, "CDC:ErrKafkaInvalidConfig"),
@@ -657,6 +661,11 @@ class TestOptions:
                 with pytest.raises(ConfigError, match="is not Base64") as error:
                     use()
                 assert "hush" not in str(error.value)
+
+    def test_a_message_of_just_the_size_passes_kafka_s_client(self) -> None:
+        """It counts up to 93 bytes beside key and value, TiCDC 36."""
+        options = KafkaOptions.from_params({"max-message-bytes": "1000"})
+        assert int(options.for_spark_writes()["kafka.max.request.size"]) >= 1000 - 36 + 93
 
     def test_durations_are_go_s(self) -> None:
         assert KafkaOptions.from_params({"dial-timeout": "1m1.5s"}).dial_timeout == 61.5

@@ -19,6 +19,8 @@ from tidecast.topics._kafka_sasl import SaslOptions
 _log = logging.getLogger(__name__)
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_MORE_OVERHEAD = 64
+"""How much more than TiCDC's 36 bytes Kafka's Java client counts for a message's own, and a little to spare."""
 
 
 def _truth(text: str) -> bool:
@@ -97,6 +99,19 @@ class KafkaOptions(SaslOptions):
                 f"Codec invalid config: invalid max-message-bytes {self.max_message_bytes}",
             ),
             (
+                self.replication_factor <= 0,
+                "CDC:ErrKafkaInvalidConfig",
+                f"invalid replication-factor {self.replication_factor}",
+            ),
+            *(
+                (seconds <= 0, "CDC:ErrKafkaInvalidConfig", f"{name}-timeout must be greater than zero")
+                for name, seconds in (
+                    ("dial", self.dial_timeout),
+                    ("write", self.write_timeout),
+                    ("read", self.read_timeout),
+                )
+            ),
+            (
                 any(files) and not all(files),
                 "CDC:ErrKafkaInvalidConfig",
                 "ca, cert and key files should all be supplied",
@@ -173,7 +188,7 @@ class KafkaOptions(SaslOptions):
         settings = {
             "acks": "all" if self.required_acks == -1 else str(self.required_acks),
             "compression.type": compression,
-            "max.request.size": str(self.max_message_bytes),
+            "max.request.size": str(self.max_message_bytes + _MORE_OVERHEAD),
             "buffer.memory": str(max(32 << 20, 2 * self.max_message_bytes)),
             "max.block.ms": str(int(self.dial_timeout * 1000)),
             "request.timeout.ms": str(int(self.read_timeout * 1000)),
