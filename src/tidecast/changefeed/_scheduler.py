@@ -29,8 +29,14 @@ _FATAL = re.compile(
     r"|ColumnSelectorFailed|SinkURIInvalid|KafkaInvalidConfig|MySQLInvalidConfig|StorageSinkInvalidConfig"
     r"|TableAfterDDLNotSplitable)"
 )
-_RETRIED = ("CDC:ErrMessageTooLarge",)
-"""Errors that TiCDC retries although the same call would meet the same wall: somebody may raise the broker's limit."""
+_RETRIED = (
+    "CDC:ErrMessageTooLarge",
+    *("CDC:ErrKafkaCreateTopic", "CDC:ErrKafkaNewProducer", "CDC:ErrKafkaAsyncSendMessage"),
+)
+"""Errors that TiCDC retries although the same call would meet the same wall.
+
+Somebody may mend Kafka meanwhile: raise its limit, start the brokers that replicas lack, or give rights.
+"""
 
 _NANO = 10**9
 
