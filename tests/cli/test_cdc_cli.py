@@ -711,7 +711,10 @@ def test_flags_stand_where_go_takes_them(lab: Lab) -> None:
     lab.create()
     for line in ("-cup", "-c=up", "--changefeed-id up", "-c down -c up"):
         assert lab.run(f"changefeed pause {line}") == ""
+    assert lab.feeds.get("up").feed.config["check_gc_safe_point"] is True
     lab.run(f"changefeed create -c b --sink-uri={SINK} --no-confirm --sort-engine=unified --disable-gc-check")
+    verified, made = (body["replica_config"] for body in lab.record.bodies[-2:] if body)
+    assert (verified["check_gc_safe_point"], made["check_gc_safe_point"]) == (False, False)
     out = lab.run(f"changefeed create -c c --sink-uri={SINK} --no-confirm --tz=UTC --sort-engine=rocks")
     lines = out.splitlines()
     assert lines[0].endswith('["invalid sort-engine, use Unified Sorter by default"] [invalidSortEngine=rocks]')

@@ -148,7 +148,7 @@ _COMMANDS = {
             *_SETTINGS,
             _Flag("start-ts", "publish changes after this TSO (default: now)", kind=_TSO, default=0),
             *_ASKING,
-            _switch("disable-gc-check", _NO_EFFECT),
+            _switch("disable-gc-check", "do not compare with TiKV's GC; no effect on a server of tidecast"),
             _Flag("tz", default="SYSTEM"),
             _NO_KEYSPACE,
         ),

@@ -43,6 +43,8 @@ def create(flags: Flags, client: Client) -> None:
     if flags.sink_uri:
         config = replica_config_for(config, flags.sink_uri)
         _check(flags.sink_uri, config)
+    if flags.disable_gc_check:
+        config = merge_replica_configs(config, {"check_gc_safe_point": False})
     if flags.sort_engine not in _SORT_ENGINES:
         log_warning("invalid sort-engine, use Unified Sorter by default", invalidSortEngine=flags.sort_engine)
     if flags.tz != "SYSTEM":
