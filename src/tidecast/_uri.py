@@ -41,6 +41,7 @@ SINK_PARAMETERS = _SECRETS | frozenset(
         ),
         *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key", "format", "layout"),
         *("worker-count", "flush-interval", "file-size", "use-table-id-as-path", "output-column-id"),
+        "spool-disk-quota",
     )
 )
 """The parameters that a sink URI may have: TiCDC's, and `format` of topics in files."""

@@ -852,6 +852,7 @@ def test_all_other_parameters_are_shown() -> None:
         "worker-count",
         "flush-interval",
         "file-size",
+        "spool-disk-quota",
         "use-table-id-as-path",
         "output-column-id",
     }

@@ -12,6 +12,7 @@ from storage_sink import StorageSinkFolder, number, text, tso
 import tidecast
 from tidecast._errors import ConfigError
 from tidecast.config import build_config, replica_config_for, without_effect
+from tidecast.config._build import file_size
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols import SinkCodec, codec_for
 
@@ -98,17 +99,23 @@ def test_files_are_as_large_as_they_may_be(spark: SparkSession, tmp_path: Path) 
     source.rows(1, "short", 1, *[("I", n, (n, "x")) for n in range(2, 130)])
     config = tmp_path / "feed.toml"
     config.write_text(
-        '[sink]\ndate-separator = "none"\n[sink.cloud-storage-config]\nfile-size = 5\n'
+        '[sink]\ndate-separator = "none"\n[sink.cloud-storage-config]\nfile-size = 1048576\n'
         "[sink.csv]\ninclude-commit-ts = true\noutput-field-header = true\n"
     )
     uri = f"file://{tmp_path}/copy?protocol=csv"
     tidecast.convert(f"file://{source.root}?protocol=csv", uri, config=str(config), spark=spark)
     files = sorted((tmp_path / "copy" / "shop" / "t" / str(tso(1))).glob("CDC*.csv"))
     lines = [file.read_bytes().decode().split("\r\n")[:-1] for file in files]
-    assert [len(part) for part in lines] == [53, 53, 25]  # a MiB, which is the least, has 52 rows
+    assert [len(part) for part in lines] == [53, 53, 25]  # a MiB has 52 rows
     assert {part[0].partition(",")[0] for part in lines} == {"ticdc-meta$operation"}
     assert [line.split(",")[4] for part in lines for line in part[1:]] == [str(n) for n in range(2, 130)]
     assert len([*(tmp_path / "copy" / "shop" / "short").glob("*/CDC*.csv")]) == 1
+
+
+@pytest.mark.unit
+def test_a_file_has_the_least_bytes_of_ticdc() -> None:
+    sizes = {size: file_size(size) for size in (None, 5, 1024, 2048, 1 << 29, 1 << 40)}
+    assert sizes == {None: 64 << 20, 5: 1024, 1024: 1024, 2048: 2048, 1 << 29: 1 << 29, 1 << 40: 1 << 29}
 
 
 @pytest.mark.unit
@@ -181,6 +188,7 @@ def test_settings_of_files_have_an_effect_there_alone() -> None:
         ("file:///f?protocol=csv&file-size=64MB", {}, "file-size cannot be '64MB'"),
         ("file:///f?protocol=csv&worker-count=0", {}, "invalid worker-count 0, it must be greater than 0"),
         ("file:///f?protocol=csv&flush-interval=5", {}, "flush-interval: "),
+        ("file:///f?protocol=csv&spool-disk-quota=0", {}, "invalid spool-disk-quota 0, it must be greater than 0"),
     ],
 )
 def test_wrong_settings_are_refused(uri: str, file: dict[str, object], why: str) -> None:

@@ -56,7 +56,7 @@ _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
 _ONE_TABLE_TOPIC = re.compile(rf"{_NAME}(\{{schema\}}{_NAME}\{{table\}}{_NAME})?")
 _INDEX_DIGITS = range(6, 21)
-_FILE_SIZES = range(1 << 20, (1 << 29) + 1)
+_FILE_SIZES = range(1 << 10, (1 << 29) + 1)
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 
 _IN_SINK = (
@@ -490,11 +490,9 @@ def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[t
             yield code, f"protocol {protocol.name} is for a storage sink, which has no layout of topics"
         return
     storage = sink.cloud_storage_config
-    if storage.worker_count is not None and storage.worker_count <= 0:
-        yield (
-            "CDC:ErrStorageSinkInvalidConfig",
-            f"invalid worker-count {storage.worker_count}, it must be greater than 0",
-        )
+    for name, value in (("worker-count", storage.worker_count), ("spool-disk-quota", storage.spool_disk_quota)):
+        if value is not None and value <= 0:
+            yield "CDC:ErrStorageSinkInvalidConfig", f"invalid {name} {value}, it must be greater than 0"
     try:
         parse_duration(storage.flush_interval or "5s")
     except ValueError as error:

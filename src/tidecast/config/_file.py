@@ -178,6 +178,7 @@ class CloudStorageConfig(ConfigModel):
     worker_count: int | None = None
     flush_interval: str | None = None
     file_size: int | None = None
+    spool_disk_quota: int | None = None
     output_column_id: bool | None = None
     file_expiration_days: int | None = None
     file_cleanup_cron_spec: str | None = None
