@@ -490,6 +490,12 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "claim-check-storage-uri is empty",
         ),
         (
+            "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'claim_check'",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "unknown large-message-handle-option claim_check (write one of none, handle-key-only, claim-check)",
+        ),
+        (
             "[sink.kafka-config.large-message-handle]\nlarge-message-handle-compression = 'gzip'",
             SIMPLE,
             "CDC:ErrInvalidReplicaConfig",

@@ -55,6 +55,7 @@ _SHORTEST_STUCK = 30 * 60 * 10**9
 _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
 _ONE_TABLE_TOPIC = re.compile(rf"{_NAME}(\{{schema\}}{_NAME}\{{table\}}{_NAME})?")
+_LARGE_OPTIONS = ("none", "handle-key-only", "claim-check")
 _INDEX_DIGITS = range(6, 21)
 _FILE_SIZES = range(1 << 10, (1 << 29) + 1)
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
@@ -423,6 +424,9 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
         yield _CODEC, wrong
     if options.checksums and sink.column_selectors:
         yield _REPLICA, "integrity check enabled and column selector set, not allowed"
+    if large.large_message_handle_option not in _LARGE_OPTIONS:
+        words = f"unknown large-message-handle-option {large.large_message_handle_option}"
+        yield _REPLICA, words, f"write one of {', '.join(_LARGE_OPTIONS)}"
     if large.large_message_handle_option != "none":
         if not protocol.large_messages(options):
             with_extension = protocol.large_messages(replace(options, enable_tidb_extension=True))
