@@ -32,6 +32,7 @@ LOG = "file:///log.jsonl?protocol=simple"
 CHECKSUMS = "[integrity]\nintegrity-check-level = 'correctness'\n"
 
 EVERY_KEY = """
+performance-mode = "throughput"
 memory-quota = 1073741824
 case-sensitive = true
 force-replicate = true
@@ -464,6 +465,7 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "CDC:ErrInvalidReplicaConfig",
             "integrity check enabled and column selector set, not allowed",
         ),
+        ("performance-mode = 'fast'", SIMPLE, "CDC:ErrInvalidReplicaConfig", "performance-mode: "),
         ("[integrity]\nintegrity-check-level = 'all'", SIMPLE, "CDC:ErrInvalidReplicaConfig", "integrity-check-level"),
         (
             "[integrity]\ncorruption-handle-level = 'x'",
@@ -899,10 +901,11 @@ def test_secrets_are_in_no_error(tmp_path: Path, old: str, new: str) -> None:
 def test_settings_that_do_nothing_here_are_named() -> None:
     routes = [{"matcher": ["a.*"], "target-schema": "b"}, {"matcher": ["c.*"], "target-schema": "d"}]
     sink = {"send-all-bootstrap-at-start": True, "kafka_config": {"write_timeout": "9s"}, "dispatchers": routes}
-    given = {"sink": sink, "memory_quota": 7}
+    given = {"sink": sink, "memory_quota": 7, "performance_mode": "low-latency"}
     idle = without_effect(merge_replica_configs(default_replica_config(), given))
     assert idle == [
         "memory_quota",
+        "performance_mode",
         "sink.kafka_config.write_timeout",
         "sink.send-all-bootstrap-at-start",
     ]

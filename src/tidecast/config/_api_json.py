@@ -75,6 +75,7 @@ _NO_POINTERS = (Csv, Debezium, EventFilter, GlueSchemaRegistry, LargeMessageHand
 _NO_EFFECT = frozenset(
     (
         *("memory_quota", "check_gc_safe_point", "enable_table_monitor", "bdr_mode", "enable_active_active"),
+        "performance_mode",
         *("active_active_progress_interval", "active_active_sync_stats_interval", "sync_point_interval"),
         *("sync_point_retention", "event_collector_batch_count", "event_collector_batch_bytes", "mounter"),
         *("consistent", "scheduler", "sink.csv", "sink.encoder_concurrency", "sink.terminator", "sink.date_separator"),

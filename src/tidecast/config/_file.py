@@ -291,6 +291,7 @@ class SyncedStatus(ConfigModel):
 class Changefeed(ConfigModel):
     """The whole file."""
 
+    performance_mode: Annotated[Literal["throughput", "low-latency"] | None, EMPTY_IS_UNSET] = None
     memory_quota: int = 1 << 30
     case_sensitive: bool = False
     force_replicate: bool = False
