@@ -22,7 +22,7 @@ import pytest
 from feed_server import QUICK, Client, until
 from memory_runner import CHUNK, MemoryRunner, table
 
-from tidecast._errors import ConfigError, SchemaRefused, TerminalError, TidecastError, Unreachable
+from tidecast._errors import ConfigError, RegistryError, SchemaRefused, TerminalError, TidecastError, Unreachable
 from tidecast.changefeed import Changefeeds, ChangefeedSpec, Folders, Snapshot, State, Timing
 from tidecast.changefeed._feed import FeedFolder
 from tidecast.model import compose
@@ -161,6 +161,7 @@ def test_a_streak_of_errors_that_is_too_long_ends_in_failure(tmp_path: Path) -> 
         (TerminalError("no", code="CDC:ErrExpressionColumnNotFound"), State.FAILED),
         (RuntimeError("caused by [CDC:ErrKafkaInvalidConfig]auto-create-topic is false"), State.FAILED),
         (TerminalError("message is too large", code="CDC:ErrMessageTooLarge"), State.WARNING),
+        (RegistryError("the schema registry refuses the password"), State.WARNING),
         (ConfigError("too few brokers for its replicas", code="CDC:ErrKafkaCreateTopic"), State.WARNING),
         (ConfigError("Kafka does not let us in", code="CDC:ErrKafkaNewProducer"), State.WARNING),
         (ConfigError("not authorized to access topics", code="CDC:ErrKafkaAsyncSendMessage"), State.WARNING),

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 
 from tidecast._counted import counted
-from tidecast._errors import TerminalError, TidecastError
+from tidecast._errors import RegistryError, TerminalError, TidecastError
 from tidecast._go import parse_duration
 from tidecast._secrets import without_looked_up
 from tidecast._uri import HIDDEN, parse_place, redact_uri, secrets_of
@@ -35,7 +35,8 @@ _RETRIED = (
 )
 """Errors that TiCDC retries although the same call would meet the same wall.
 
-Somebody may mend Kafka meanwhile: raise its limit, start the brokers that replicas lack, or give rights.
+Somebody may mend Kafka meanwhile: raise its limit, start the brokers that replicas lack, or give rights. So it is with
+a registry whose answer cannot be used (`RegistryError`).
 """
 
 _NANO = 10**9
@@ -200,7 +201,7 @@ class Scheduler:
 
 
 def _is_fatal(error: Exception) -> bool:
-    if isinstance(error, TidecastError) and error.code in _RETRIED:
+    if isinstance(error, RegistryError) or (isinstance(error, TidecastError) and error.code in _RETRIED):
         return False
     return isinstance(error, TerminalError) or bool(_FATAL.search(str(error)))
 
