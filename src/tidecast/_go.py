@@ -1,8 +1,9 @@
-"""What Go writes and reads: JSON with Go's escapes, durations such as `1m30s`, numbers, regular expressions."""
+"""What Go writes and reads: JSON with Go's escapes, durations such as `1m30s`, numbers, regular expressions, hosts."""
 
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import json
 import re
 from typing import Protocol
@@ -101,6 +102,14 @@ def _decimal(value: int, unit: int) -> str:
     whole, part = divmod(value, unit)
     digits = len(str(unit)) - 1
     return f"{whole}.{part:0{digits}d}".rstrip("0").rstrip(".") if part else str(whole)
+
+
+def is_loopback(host: str | None) -> bool:
+    """Tell whether Go takes a host for this machine itself: whatever proxy is set, its clients ask none for that."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 class Regexp(Protocol):

@@ -26,6 +26,7 @@ from urllib.request import Request, urlopen
 import pytest
 from certificates import Authority
 from servers import SchemaRegistry
+from servers._process import free_ports
 
 from tidecast._errors import ConfigError, RegistryError, SchemaRefused, TidecastError, Unreachable
 from tidecast.registry import RegisteredSchema, open_registry, subject_for
@@ -600,6 +601,16 @@ class TestServer:
         before.first = [(200, {}, "{}")]
         open_registry(before.url).check()
         assert [path for _, path, _, _ in before.seen] == ["/"]
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+    def test_this_machine_is_asked_without_a_proxy(
+        self, host: str, relay: Callable[..., Relay], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = relay()
+        before.first = [(200, {}, "{}")]
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_ports(1)[0]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        open_registry(before.url.replace("127.0.0.1", host)).check()
 
     def test_a_redirect_is_followed_without_credentials_elsewhere(self, relay: Callable[..., Relay]) -> None:
         first, second = relay(), relay()

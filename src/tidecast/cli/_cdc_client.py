@@ -24,12 +24,11 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from tidecast import ConfigError, TidecastError, __version__
-from tidecast._go import to_json
+from tidecast._go import is_loopback, to_json
 
 DEFAULT_HOST = "127.0.0.1:8300"
 _OLDEST = (6, 2, 0)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(-.*)?")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NO_CREDENTIAL = "CDC:ErrCredentialNotFound"
 _CREDENTIAL_HELP = """
 Give the credentials in one of these ways:
@@ -88,7 +87,7 @@ class Client:
             "X-Client-Version": f"tidecast-{__version__}",
         }
         handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=_tls(credentials))]
-        if _host(self._base) in _LOOPBACK:
+        if is_loopback(_host(self._base)):
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 

@@ -23,10 +23,10 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, parse_qsl, quote_plus, unquote, urlsplit
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
-from tidecast._go import to_json
+from tidecast._go import is_loopback, to_json
 from tidecast._uri import SHORTEST_HIDDEN, hide
 from tidecast.registry._base import (
     API_ERROR,
@@ -87,7 +87,8 @@ class HttpRegistry(Registry):
         self._timeout = timeout
         self._retry_for = retry_for
         tls = _tls(params.get("ca"), params.get("cert"), params.get("key"))
-        self._opener = build_opener(_Redirect, _Http, _Https(tls))
+        no_proxy = [ProxyHandler({})] if is_loopback(parts.hostname) else []
+        self._opener = build_opener(*no_proxy, _Redirect, _Http, _Https(tls))
 
     def __repr__(self) -> str:
         return f"HttpRegistry({self._url!r})"
