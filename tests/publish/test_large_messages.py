@@ -148,15 +148,25 @@ def test_the_handle_key_alone_is_sent(encoding: str, source: str, tmp_path: Path
         ("avro", "none", "true", "s3a"),
         ("json", "lz4", "false", "file"),
         pytest.param("avro", "snappy", "true", "file", marks=full),
+        pytest.param("json", "none", "true", "s3", marks=full),
     ],
 )
 def test_the_claim_check_keeps_the_whole(
-    encoding: str, compression: str, raw: str, scheme: str, source: str, tmp_path: Path, on_s3: SparkSession
+    encoding: str,
+    compression: str,
+    raw: str,
+    scheme: str,
+    source: str,
+    tmp_path: Path,
+    on_s3: SparkSession,
+    s3: S3Server,
 ) -> None:
-    spark, store = on_s3, {"file": f"file://{tmp_path}", "s3a": f"s3a://{S3Server.bucket}"}[scheme]
-    claims = storage_path(f"{store}/claims", "claims")
+    spark, store = on_s3, f"file://{tmp_path}" if scheme == "file" else f"{scheme}://{S3Server.bucket}"
+    folder = f"{store}/claims-{encoding}"
+    claims = storage_path(folder, "claims")
+    key = f"?access-key={s3.key}&secret-access-key={s3.secret}&endpoint={s3.url}" if scheme == "s3" else ""
     config = (
-        f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "{store}/claims"\n'
+        f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "{folder}{key}"\n'
         f'claim-check-raw-value = {raw}\nlarge-message-handle-compression = "{compression}"'
     )
     result = convert(source, tmp_path, encoding, config, spark)
@@ -169,7 +179,7 @@ def test_the_claim_check_keeps_the_whole(
     here = f"file://{tmp_path}/out?protocol=simple&large-message-handle-compression={compression}"
     read, dead_letters = rows(spark, here)
     assert (set(read), dead_letters) == (({1}, {"incomplete-row": 2}) if result.claims else (set(BODIES), {}))
-    read, dead_letters = rows(spark, f"{here}&claim-check-storage-uri={store}/claims")
+    read, dead_letters = rows(spark, f"{here}&claim-check-storage-uri={quote(folder + key, '')}")
     assert (read, dead_letters) == (BODIES, {})
 
 
