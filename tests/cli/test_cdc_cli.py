@@ -728,6 +728,25 @@ def test_flags_stand_where_go_takes_them(lab: Lab) -> None:
     assert lab.calls == []
 
 
+def test_the_upstream_that_is_named_goes_along(lab: Lab) -> None:
+    flags = (
+        "--upstream-pd=http://pd1:2379,http://pd2:2379 --upstream-ca=ca.pem --upstream-cert=c.pem --upstream-key=k.pem"
+    )
+    told: dict[str, Any] = {"pd_addrs": ["http://pd1:2379", "http://pd2:2379"]}
+    told |= {"ca_path": "ca.pem", "cert_path": "c.pem", "key_path": "k.pem"}
+    lab.run(f"changefeed create -c up --sink-uri={SINK} --no-confirm {flags}")
+    sent = [body for body in lab.record.bodies if body]
+    assert len(sent) == 3
+    lab.run("changefeed pause -c up")
+    lab.run(f"changefeed update -c up --no-confirm --target-ts={1 << 62} {flags}")
+    sent.append(lab.record.bodies[-1] or {})
+    lab.run(f"changefeed resume -c up --no-confirm {flags}")
+    sent.append(lab.record.bodies[-1] or {})
+    assert all({name: body.get(name) for name in told} == told for body in sent)
+    lab.run("changefeed resume -c up --no-confirm --upstream-ca=ca.pem")
+    assert lab.record.bodies[-1] == {"ca_path": "", "cert_path": "", "key_path": "", "overwrite_checkpoint_ts": 0}
+
+
 @pytest.mark.parametrize(
     ("version", "words"),
     [

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from tidecast import ConfigError, TidecastError
 from tidecast._tso import compose, physical_ms
-from tidecast.cli._cdc_calls import NO_FILES, all_tables, changefeed_path, current_ts, get_changefeed
+from tidecast.cli._cdc_calls import NO_FILES, all_tables, changefeed_path, current_ts, get_changefeed, upstream
 from tidecast.cli._cdc_client import ApiError, Client, Credentials, address_of
 from tidecast.cli._cdc_console import NO_WARNING, Declined, confirm, confirm_lag, print_json, print_tables
 from tidecast.cli._cdc_flags import Flags, Help, Usage, parse
@@ -116,7 +116,7 @@ def _pause(flags: Flags, client: Client) -> None:
 def _resume(flags: Flags, client: Client) -> None:
     feed = get_changefeed(flags, client)
     now = current_ts(client, feed.get("upstream_id", 0))
-    body = NO_FILES | {"overwrite_checkpoint_ts": 0}
+    body = upstream(flags) | {"overwrite_checkpoint_ts": 0}
     if not flags.overwrite_checkpoint_ts:
         confirm_lag(flags, now, feed["checkpoint_ts"], "resume")
         client("POST", changefeed_path(flags, "resume"), body, answers=False, keyspace=flags.keyspace)

@@ -10,8 +10,16 @@ from tidecast._tso import compose
 from tidecast.cli._cdc_client import ApiError, Client
 from tidecast.cli._cdc_flags import Flags
 
-NO_FILES = {"ca_path": "", "cert_path": "", "key_path": ""}
+NO_FILES: dict[str, Any] = {"ca_path": "", "cert_path": "", "key_path": ""}
 """The upstream's certificates, of which no server of ours knows."""
+
+
+def upstream(flags: Flags) -> dict[str, Any]:
+    """Return what a TiCDC that reads from several clusters is told of the one that the flags name, if any."""
+    if not flags.upstream_pd:
+        return NO_FILES
+    files = {f"{name}_path": getattr(flags, f"upstream_{name}") for name in ("ca", "cert", "key")}
+    return {"pd_addrs": flags.upstream_pd.split(","), **files}
 
 
 def changefeed_path(flags: Flags, verb: str = "") -> str:
@@ -26,9 +34,9 @@ def get_changefeed(flags: Flags, client: Client) -> dict[str, Any]:
     return found
 
 
-def current_ts(client: Client, upstream: int) -> int:
-    """Return the present moment of an upstream as a TSO."""
-    tso = client("POST", "tso", {"id": upstream, **NO_FILES})
+def current_ts(client: Client, upstream_id: int, where: Mapping[str, Any] = NO_FILES) -> int:
+    """Return the present moment of an upstream as a TSO; `where` is as `upstream` returns it."""
+    tso = client("POST", "tso", {"id": upstream_id, **where})
     return compose(tso["timestamp"], tso["logic_time"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidecast import ConfigError
 from tidecast._go import to_json
-from tidecast.cli._cdc_calls import NO_FILES, all_tables, changefeed_path, current_ts, get_changefeed
+from tidecast.cli._cdc_calls import all_tables, changefeed_path, current_ts, get_changefeed, upstream
 from tidecast.cli._cdc_client import Client, no_file
 from tidecast.cli._cdc_console import NO_WARNING, confirm, confirm_lag, go_tables, log_warning, print_tables, warn
 from tidecast.cli._cdc_diff import differences
@@ -55,18 +55,18 @@ def create(flags: Flags, client: Client) -> None:
             "server if possible, sort-dir will be set automatically. The --sort-dir here will be no-op"
         )
         raise ConfigError("creating changefeed with `--sort-dir`, it's invalid")
-    now = current_ts(client, 0)
+    now = current_ts(client, 0, upstream(flags))
     start = flags.start_ts or now
     confirm_lag(flags, now, start, "create")
     found = client(
         "POST",
         "verify_table",
-        NO_FILES | {"replica_config": config, "start_ts": start, "sink_uri": flags.sink_uri},
+        upstream(flags) | {"replica_config": config, "start_ts": start, "sink_uri": flags.sink_uri},
         keyspace=flags.keyspace,
     )
     config = merge_replica_configs(config, {"ignore_ineligible_table": _ignoring(flags, found, config)})
     body = {"keyspace": flags.keyspace, "changefeed_id": flags.changefeed_id, "start_ts": start}
-    body |= {"target_ts": flags.target_ts or 0, "sink_uri": flags.sink_uri, "replica_config": config, **NO_FILES}
+    body |= {"target_ts": flags.target_ts or 0, "sink_uri": flags.sink_uri, "replica_config": config, **upstream(flags)}
     made = client("POST", "changefeeds", body, keyspace=flags.keyspace)
     print(f"Create changefeed successfully!\nID: {made['id']}\nInfo: {to_json(made)}")
     print_tables(found, flags.verbose)
@@ -98,7 +98,8 @@ def update(flags: Flags, client: Client) -> None:
     if warning is None:
         config = merge_replica_configs(config, {"ignore_ineligible_table": _ignoring(flags, found, config)})
     body = {"changefeed_id": "", "start_ts": 0, "target_ts": target, "sink_uri": flags.sink_uri}
-    new = client("PUT", changefeed_path(flags), body | {"replica_config": config} | NO_FILES, keyspace=flags.keyspace)
+    body |= {"replica_config": config, **upstream(flags)}
+    new = client("PUT", changefeed_path(flags), body, keyspace=flags.keyspace)
     print(f"Update changefeed config successfully! \nID: {new['id']}\nInfo: {to_json(new)}")
     print_tables(found, flags.verbose, warning or NO_WARNING)
 
