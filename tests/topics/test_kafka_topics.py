@@ -132,6 +132,14 @@ class TestEnsure:
         assert asking.ensure(default) == TopicInfo(default, 3, LIMIT)  # the first three of the default topic are used
         assert partitions(broker, default) == 4
 
+    def test_a_name_may_begin_as_those_of_kafka_s_own_topics(self, broker: KafkaBroker) -> None:
+        topic = fresh("__t")
+        broker.create_topic(topic, partitions=2)
+        asking = topics(broker, topic, auto_create_topic="false")
+        assert asking.ensure(topic) == TopicInfo(topic, 2, LIMIT)
+        assert topic not in asking.list_topics()
+        assert asking.list_topics("__t_.*") == [topic]
+
     def test_more_partitions_than_there_are(self, broker: KafkaBroker) -> None:
         topic = fresh()
         broker.create_topic(topic, partitions=2)

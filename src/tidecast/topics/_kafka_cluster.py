@@ -74,10 +74,10 @@ class KafkaCluster:
                 return admin
 
     def partitions(self) -> dict[str, int]:
-        """Return the partition count of every topic, Kafka's own aside."""
+        """Return the partition count of every topic."""
         with self._asking():
             topics: Mapping[str, Any] = self._admin.list_topics(timeout=self._options.dial_timeout).topics
-        return {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
+        return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def topic_ids(self, topics: list[str]) -> dict[str, str]:
         """Return the id of each topic; brokers before 2.8 tell none."""

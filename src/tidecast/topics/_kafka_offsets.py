@@ -18,6 +18,7 @@ Bounds = dict[str, dict[int, tuple[int, int]]]
 """By topic and partition the first offset to read and the one after the last."""
 
 _SHOWN = 3
+_OWN = "__"
 _OFFSETS: Any = OffsetSpec  # its methods carry no types
 
 
@@ -27,12 +28,16 @@ def partition_name(topic: str, partition: int) -> str:
 
 
 def matching(pattern: str, names: Iterable[str], where: str) -> list[str]:
-    """Return the names that a regular expression matches wholly, sorted. Raises `ConfigError` for what is none."""
+    """Return the names that a regular expression matches wholly, sorted. Raises `ConfigError` for what is none.
+
+    Names that begin with `__`, as those of Kafka's own topics do, take an expression that begins so.
+    """
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise ConfigError(f"{pattern!r} is no regular expression: {error}", where=where) from None
-    return sorted(name for name in names if wanted.fullmatch(name))
+    asked = [name for name in names if pattern.startswith(_OWN) or not name.startswith(_OWN)]
+    return sorted(filter(wanted.fullmatch, asked))
 
 
 def start_spec(start: str) -> Any:
