@@ -674,6 +674,9 @@ class TestOptions:
         """It counts up to 93 bytes beside key and value, TiCDC 36."""
         options = KafkaOptions.from_params({"max-message-bytes": "1000"})
         assert int(options.for_spark_writes()["kafka.max.request.size"]) >= 1000 - 36 + 93
+        for largest in (2**31 - 1, 2**40):  # of which Java's int has no more
+            options = KafkaOptions.from_params({"max-message-bytes": str(largest)})
+            assert options.for_spark_writes()["kafka.max.request.size"] == str(2**31 - 1)
 
     def test_durations_are_go_s(self) -> None:
         assert KafkaOptions.from_params({"dial-timeout": "1m1.5s"}).dial_timeout == 61.5

@@ -19,6 +19,7 @@ from tidecast.topics._kafka_sasl import SaslOptions
 _log = logging.getLogger(__name__)
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_LARGEST_REQUEST = 2**31 - 1
 _MORE_OVERHEAD = 64
 """How much more than TiCDC's 36 bytes Kafka's Java client counts for a message's own, and a little to spare."""
 
@@ -188,7 +189,7 @@ class KafkaOptions(SaslOptions):
         settings = {
             "acks": "all" if self.required_acks == -1 else str(self.required_acks),
             "compression.type": compression,
-            "max.request.size": str(self.max_message_bytes + _MORE_OVERHEAD),
+            "max.request.size": str(min(self.max_message_bytes + _MORE_OVERHEAD, _LARGEST_REQUEST)),
             "buffer.memory": str(max(32 << 20, 2 * self.max_message_bytes)),
             "max.block.ms": str(int(self.dial_timeout * 1000)),
             "request.timeout.ms": str(int(self.read_timeout * 1000)),
