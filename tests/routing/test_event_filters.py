@@ -330,6 +330,37 @@ def test_schema_changes_are_left_out_by_type_and_text(rule: dict[str, object], s
     assert EventFilters([one]).drops_ddl(Ddl("ALTER", sql, 1, TABLE)) is dropped
 
 
+@pytest.mark.parametrize(
+    ("rule", "dropped"),
+    [
+        ({"ignore-event": ["all ddl"]}, True),
+        ({"ignore-event": ["alter table", "multi schema change"]}, False),
+        ({"ignore-sql": ["foreign key", "fulltext"]}, True),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "sql"),
+    [
+        ("DINDEX", "ALTER TABLE `shop`.`orders` DROP FOREIGN KEY `f`"),
+        ("CINDEX", "ALTER TABLE `shop`.`orders` ADD CONSTRAINT `f` FOREIGN KEY (`id`) REFERENCES `shop`.`t`(`id`)"),
+        ("QUERY", "ALTER TABLE `shop`.`orders` ADD FULLTEXT INDEX (`name`) WITH PARSER standard"),
+    ],
+)
+def test_foreign_keys_and_fulltext_indexes_are_no_alters_of_tables(
+    rule: dict[str, object], dropped: bool, kind: str, sql: str
+) -> None:
+    one = EventFilter.model_validate({"matcher": ["shop.*"], **rule})
+    assert EventFilters([one]).drops_ddl(Ddl(kind, sql, 1, TABLE)) is dropped
+
+
+@pytest.mark.parametrize(("matcher", "dropped"), [("shop.was", True), ("shop.orders", False)])
+@pytest.mark.parametrize("rule", [{"ignore-event": ["rename table"]}, {"ignore-sql": ["^rename"]}])
+def test_a_rename_goes_by_the_name_before(rule: dict[str, object], matcher: str, dropped: bool) -> None:
+    one = EventFilter.model_validate({"matcher": [matcher], **rule})
+    renamed = Ddl("RENAME", "RENAME TABLE `shop`.`was` TO `shop`.`orders`", 1, TABLE)
+    assert EventFilters([one]).drops_ddl(renamed) is dropped
+
+
 def test_a_schema_s_changes_go_by_the_schema() -> None:
     one = EventFilter.model_validate({"matcher": ["shop.orders"], "ignore-event": ["create schema"]})
     assert EventFilters([one]).drops_ddl(Ddl("QUERY", "CREATE DATABASE `shop`", 1))

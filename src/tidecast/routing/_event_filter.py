@@ -124,15 +124,19 @@ class EventFilters:
         )
 
     def _of_ddl(self, ddl: Ddl) -> Sequence[EventFilter]:
+        database, table = ddl.renamed_from or (ddl.database, ddl.table)
         return [
             f
             for matcher, f in self._filters
-            if (matcher.matches(ddl.database, ddl.table) if ddl.table else matcher.matches_schema(ddl.database))
+            if (matcher.matches(database, table) if table else matcher.matches_schema(database))
         ]
 
     def drops_ddl(self, ddl: Ddl) -> bool:
-        """Tell whether a schema change is left out; its new schema counts all the same."""
-        event = ddl_action(ddl.sql).event
+        """Tell whether a schema change is left out; its new schema counts all the same.
+
+        A RENAME goes by the name before.
+        """
+        event = ddl_action(ddl.sql, ddl.type).event
         kinds = {event, "all ddl", *(["alter table"] if event in _ALTERS else [])}
         for one in self._of_ddl(ddl):
             if kinds & {_ALIASES.get(name, name) for name in one.ignore_event}:
