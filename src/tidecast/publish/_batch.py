@@ -57,6 +57,28 @@ class Rules:
         """Tell whether the rules let a table through and it is eligible."""
         return self.wanted(schema) and self.eligible(schema)
 
+    def passes_ddl(self, ddl: Ddl) -> bool:
+        """Tell whether a schema change leaves: of a table that passes by its name before, and by no event filter out.
+
+        An exchange of a partition leaves for the other table's sake, too, whatever event filters say then.
+        """
+        if not ddl.table:
+            return self.tables.matches_schema(ddl.database) and not self.filters.drops_ddl(ddl)
+        if not self._is_of_eligible(ddl):
+            return False
+        if self.tables.matches(*(ddl.renamed_from or (ddl.database, ddl.table))):
+            return not self.filters.drops_ddl(ddl)
+        return ddl.exchanged is not None and self.tables.matches(*ddl.shown_as)
+
+    def is_brought_in(self, ddl: Ddl) -> bool:
+        """Tell whether a RENAME brings a table under the filter rules."""
+        was, matches = ddl.renamed_from, self.tables.matches
+        return was is not None and matches(ddl.database, ddl.table) and not matches(*was) and self._is_of_eligible(ddl)
+
+    def _is_of_eligible(self, ddl: Ddl) -> bool:
+        """Tell whether a schema change is of an eligible table, which without its schema nobody knows."""
+        return ddl.schema is None or ddl.is_view or self.eligible(ddl.schema)
+
     def routed(self, schema: TableSchema) -> RoutedTable:
         """Return a table version with its topic and the columns that leave. Raises ConfigError for unfit rules."""
         routes, selected = self.router.routes, self.router.select_columns(schema)

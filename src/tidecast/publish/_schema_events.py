@@ -191,10 +191,10 @@ class SchemaEvents:
         There is none of a CREATE: the whole table leaves before its first row.
         """
         kept = [ddl for ddl in self._batch.events.ddl if ddl.type != "CREATE" and self._misleads(ddl)]
-        return [_KEPT_BACK.format(ddl.database, ddl.table, ddl.sql) for ddl in kept if self._passes(ddl)]
+        return [_KEPT_BACK.format(ddl.database, ddl.table, ddl.sql) for ddl in kept if self._batch.passes_ddl(ddl)]
 
     def _leaves(self, ddl: Ddl) -> bool:
-        return self._passes(ddl) and not self._misleads(ddl)
+        return self._batch.passes_ddl(ddl) and not self._misleads(ddl)
 
     def _misleads(self, ddl: Ddl) -> bool:
         """Tell whether readers would take a table for one without a key."""
@@ -202,21 +202,11 @@ class SchemaEvents:
             return False
         return protocol_named(self._batch.config.protocol).bootstraps
 
-    def _passes(self, ddl: Ddl) -> bool:
-        tables, filters = self._batch.tables, self._batch.filters
-        if not ddl.table:
-            return tables.matches_schema(ddl.database) and not filters.drops_ddl(ddl)
-        named = tables.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
-        # Without its schema nobody knows whether a table is eligible.
-        eligible = ddl.schema is None or ddl.is_view or self._batch.eligible(ddl.schema)
-        return named and eligible and not filters.drops_ddl(ddl)
-
     def renamed_in(self) -> Stop | None:
         """Return the stop before a RENAME that brings a table under the rules: the sink lacks what it had before."""
-        matches = self._batch.tables.matches
         for ddl in self._batch.events.ddl:
             before = ddl.renamed_from
-            if before and matches(ddl.database, ddl.table) and not matches(*before):
+            if before and self._batch.is_brought_in(ddl):
                 now, then = f"{ddl.database}.{ddl.table}", ".".join(before)
                 error = TerminalError(
                     f"the filter rules let table {now} in, but not {then}, as it was called before",
