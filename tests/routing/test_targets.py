@@ -97,6 +97,12 @@ def test_a_database_whose_tables_go_to_several_is_no_one(targets: list[tuple[str
     assert error.value.code == "CDC:ErrTableRoutingFailed"
 
 
+def test_targets_that_come_to_one_database_are_one() -> None:
+    routes = TableRoutes([rule("sales.a*", schema="{schema}"), rule("sales.*", schema="sales", table="{table}_r")])
+    dropped = Ddl("QUERY", "DROP DATABASE `sales`", 9)
+    assert routes.ddl(dropped) == dropped
+
+
 def test_sql_that_cannot_be_read_is_not_passed_on() -> None:
     with pytest.raises(TerminalError, match=r"commit-ts 9.*no names of tables can be read") as error:
         TableRoutes([rule("sales.*", schema="x")]).ddl(Ddl("ALTER", "ALTER SEQUENCE", 9, ORDERS))

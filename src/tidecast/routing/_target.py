@@ -125,11 +125,12 @@ class TableRoutes:
 
     def _database(self, name: str, ddl: Ddl) -> str:
         """Return what a database is called in messages, as a statement about all of it must know."""
-        found = {target for matcher, target, _ in self._rules if matcher.matches_schema(name)}
-        if len(found) > 1 or any("{table}" in target for target in found):
+        found = [target for matcher, target, _ in self._rules if matcher.matches_schema(name)]
+        names = {target_name(target, name, "") for target in found} or {name}
+        if len(names) > 1 or any("{table}" in target for target in found):
             hint = "give all tables of the database one target-schema, or filter the statement out"
             raise _failed(f"the tables of database {name} go to several databases", ddl, hint)
-        return target_name(found.pop(), name, "") if found else name
+        return names.pop()
 
 
 def _failed(why: str, ddl: Ddl, hint: str) -> TerminalError:
