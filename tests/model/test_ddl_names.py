@@ -19,7 +19,7 @@ def renamed(sql: str) -> str | None:
         ("CREATE TABLE `d`.`t` (`t` INT DEFAULT '`d`.`t`')", "CREATE TABLE `x`.`t_r` (`t` INT DEFAULT '`d`.`t`')"),
         ("create table if not exists t (id int) -- of d.t", "create table if not exists `x`.`t_r` (id int) -- of d.t"),
         ("CREATE TABLE `d`.`v` LIKE `d`.`t`", "CREATE TABLE `d`.`v` LIKE `x`.`t_r`"),
-        ("CREATE TABLE v (LIKE e.t)", "CREATE TABLE v (LIKE `y`.`t``q`)"),
+        ("CREATE TABLE v (LIKE e.t)", "CREATE TABLE `d`.`v` (LIKE `y`.`t``q`)"),
         ("CREATE TABLE v (`a` INT, CHECK (`a` LIKE `t`))", "CREATE TABLE v (`a` INT, CHECK (`a` LIKE `t`))"),
         ("ALTER TABLE `d`.`t` RENAME TO `d`.`u`", "ALTER TABLE `x`.`t_r` RENAME TO `x`.`u_r`"),
         ("ALTER TABLE t RENAME = u", "ALTER TABLE `x`.`t_r` RENAME = `x`.`u_r`"),
@@ -37,7 +37,7 @@ def renamed(sql: str) -> str | None:
             "RENAME TABLE `d`.`t` TO `e`.`t`, `e`.`v` TO `d`.`u`;",
             "RENAME TABLE `x`.`t_r` TO `y`.`t``q`, `e`.`v` TO `x`.`u_r`;",
         ),
-        ("DROP TABLE IF EXISTS `d`.`t`, `u`, `v`", "DROP TABLE IF EXISTS `x`.`t_r`, `x`.`u_r`, `v`"),
+        ("DROP TABLE IF EXISTS `d`.`t`, `u`, `v`", "DROP TABLE IF EXISTS `x`.`t_r`, `x`.`u_r`, `d`.`v`"),
         ("TRUNCATE TABLE `d`.`t`", "TRUNCATE TABLE `x`.`t_r`"),
         ("truncate t", "truncate `x`.`t_r`"),
         ("CREATE UNIQUE INDEX `t` ON `d`.`t` (`t`)", "CREATE UNIQUE INDEX `t` ON `x`.`t_r` (`t`)"),
@@ -50,27 +50,28 @@ def renamed(sql: str) -> str | None:
         ),
         (
             "CREATE VIEW v AS SELECT a.id FROM t a, u WHERE id IN (SELECT id FROM (SELECT * FROM e.t) AS w)",
-            "CREATE VIEW v AS SELECT a.id FROM `x`.`t_r` a, `x`.`u_r` WHERE id IN "
+            "CREATE VIEW `d`.`v` AS SELECT a.id FROM `x`.`t_r` a, `x`.`u_r` WHERE id IN "
             "(SELECT id FROM (SELECT * FROM `y`.`t``q`) AS w)",
         ),
         (
             "CREATE VIEW v AS SELECT COALESCE((SELECT MAX(a) FROM t), 0), EXTRACT(YEAR FROM made), TRIM('x' FROM b), "
             "u.n FROM (SELECT 1) s, u WHERE TRUE WITH CASCADED CHECK OPTION",
-            "CREATE VIEW v AS SELECT COALESCE((SELECT MAX(a) FROM `x`.`t_r`), 0), EXTRACT(YEAR FROM made), "
+            "CREATE VIEW `d`.`v` AS SELECT COALESCE((SELECT MAX(a) FROM `x`.`t_r`), 0), EXTRACT(YEAR FROM made), "
             "TRIM('x' FROM b), `u_r`.n FROM (SELECT 1) s, `x`.`u_r` WHERE TRUE WITH CASCADED CHECK OPTION",
         ),
         (
             "CREATE VIEW v (a) AS WITH c AS (SELECT * FROM d.t) SELECT c.a FROM c STRAIGHT_JOIN e.t w "
             "GROUP BY a WITH ROLLUP",
-            "CREATE VIEW v (a) AS WITH c AS (SELECT * FROM `x`.`t_r`) SELECT c.a FROM c STRAIGHT_JOIN `y`.`t``q` w "
-            "GROUP BY a WITH ROLLUP",
+            "CREATE VIEW `d`.`v` (a) AS WITH c AS (SELECT * FROM `x`.`t_r`) SELECT c.a FROM c STRAIGHT_JOIN "
+            "`y`.`t``q` w GROUP BY a WITH ROLLUP",
         ),
-        ("CREATE VIEW v AS SELECT t.a FROM t t JOIN d.d", "CREATE VIEW v AS SELECT t.a FROM `x`.`t_r` t JOIN d.d"),
-        ("CREATE VIEW v AS TABLE t", "CREATE VIEW v AS TABLE `x`.`t_r`"),
+        ("CREATE VIEW v AS SELECT t.a FROM t t, d.d", "CREATE VIEW `d`.`v` AS SELECT t.a FROM `x`.`t_r` t, d.d"),
+        ("CREATE VIEW v AS TABLE t", "CREATE VIEW `d`.`v` AS TABLE `x`.`t_r`"),
+        ("CREATE TABLE v LIKE d.w", "CREATE TABLE v LIKE d.w"),
         ("FLASHBACK TABLE t TO u", "FLASHBACK TABLE `x`.`t_r` TO `x`.`u_r`"),
         ("FLASHBACK DATABASE d TO e", "FLASHBACK DATABASE `x` TO e"),
         ("ALTER DATABASE CHARACTER SET utf8mb4", "ALTER DATABASE CHARACTER SET utf8mb4"),
-        ("DROP SEQUENCE IF EXISTS t, s", "DROP SEQUENCE IF EXISTS `x`.`t_r`, s"),
+        ("DROP SEQUENCE IF EXISTS t, s", "DROP SEQUENCE IF EXISTS `x`.`t_r`, `d`.`s`"),
         ("CREATE PLACEMENT POLICY `d` FOLLOWERS=4", "CREATE PLACEMENT POLICY `d` FOLLOWERS=4"),
         ("DROP VIEW `d`.`t`", "DROP VIEW `x`.`t_r`"),
         ("CREATE DATABASE `d` CHARACTER SET = utf8mb4", "CREATE DATABASE `x` CHARACTER SET = utf8mb4"),

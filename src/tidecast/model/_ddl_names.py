@@ -17,9 +17,10 @@ def renamed_tables(sql: str, database: str, names: Names, databases: Callable[[s
     """Return a statement with other names for tables, None where it cannot be read.
 
     `names` gives a table's, `databases` that of a database in a statement about one. A table without a database is one
-    of `database`. What keeps its name keeps its text.
+    of `database`. What keeps its name keeps its text, but a table beside one that does not gets its database: the
+    statement may be one of another database then.
     """
-    found = read_tokens(sql, lambda tokens: sorted(_Walk(sql, tokens, database, names, databases).run()))
+    found = read_tokens(sql, lambda tokens: _Walk(sql, tokens, database, names, databases).changes())
     if found is None:
         return None
     for start, end, name in reversed(found[0]):
@@ -36,9 +37,14 @@ class _Walk(Cursor):
         super().__init__(tokens)
         self._sql = sql
         self._database, self._names, self._databases = database, names, databases
+        self._bare: list[tuple[int, int, str]] = []
 
-    def run(self) -> Iterator[tuple[int, int, str]]:
-        """Yield where a name stands that changes, and what stands there then."""
+    def changes(self) -> list[tuple[int, int, str]]:
+        """Return where a name stands that changes, and what stands there then, from left to right."""
+        found = [*self._changed()]
+        return sorted(found + self._bare) if found else []
+
+    def _changed(self) -> Iterator[tuple[int, int, str]]:
         verb = self.word()
         if verb == "TRUNCATE" and self.peek() != "TABLE":
             yield from self._table()
@@ -115,9 +121,12 @@ class _Walk(Cursor):
         return (parts[0].text if len(parts) == 2 else self._database), parts[-1].text
 
     def _change(self, parts: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
-        target = self._target(parts)
-        if target != self._source(parts):
-            yield parts[0].start, parts[-1].end, ".".join(map(_quoted, target))
+        source, target = self._source(parts), self._target(parts)
+        change = parts[0].start, parts[-1].end, ".".join(map(_quoted, target))
+        if target != source:
+            yield change
+        elif len(parts) == 1 and source[0]:
+            self._bare.append(change)
 
     def _of_database(self) -> Iterator[tuple[int, int, str]]:
         """Yield the name of a database that stands here, if it changes."""
