@@ -199,6 +199,8 @@ date_sub(date_add(d, interval 30 day), interval 1 quarter) = '2024-02-29' ; zero
 d + interval 8000 year is null ; year(d - interval 5 month) = 2023 ; nothing + interval 1 day is null
 dayofyear(d) = 122 ; datediff(at, '2024-04-30') = 1 ; weekday(zero) is null ; doc is not null ; ci is not null
 length(ci) = 3 ; "it's" = 'it\'s' ; 'a\_b' like 'a\\\_b' ; '${env:HOME}' = "${env:HOME}"
+flags - 6 = -1 ; flags / 3 > 1.666666666 ; flags div 2 = 2 ; -flags = -5 ; flags % 2 = 1 ; abs(flags) = 5
+flags >> 2 = 1 ; floor(flags) - 4
 d = '2024-05-01' -- the first
 """
 FALSE = r"""
@@ -265,6 +267,8 @@ def test_expressions_say_what_mysql_says() -> None:
         ("cast(five as char) = '5'", "the function cast is not supported"),
         ("city collate utf8mb4_bin = 'x'", "not supported: COLLATE"),
         ("five = 5 > two", "it compares a comparison"),
+        ("flags", "it gives a BIT, not a condition"),
+        ("flags % 2", "it gives a FLOAT or DOUBLE, not a condition"),
         ("flags like '5'", "a number of which MySQL's text is not known"),
         ("concat(flags) = '5'", "a number of which MySQL's text is not known"),
         ("price & 1", "a number that is not whole stands where bits belong"),

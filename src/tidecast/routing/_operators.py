@@ -283,8 +283,13 @@ def _found_by(pattern: str, read: Read) -> Read:
     return strict(lambda text: search(text) is not None, read)
 
 
-def _operand(value: Value) -> Value:
-    """Return a value as arithmetic takes it."""
+def _operand(value: Value, *, exactly: bool = False) -> Value:
+    """Return a value as arithmetic takes it; `exactly` says that it takes a BIT for a whole number, and for no double.
+
+    TiDB does so with a sign and DIV.
+    """
+    if value.hybrid:
+        return as_exact(value) if exactly else real(as_real(value))
     if value.year:  # MySQL's is unsigned
         return replace(value, year=False)
     if value.sort in (Sort.REAL, Sort.EXACT):
@@ -295,7 +300,7 @@ def _operand(value: Value) -> Value:
 def _arithmetic(kind: type[exp.Expression], left: Value, right: Value) -> Value:
     if Sort.NULL in (left.sort, right.sort):
         return NULL
-    one, other = _operand(left), _operand(right)
+    one, other = (_operand(value, exactly=kind is exp.IntDiv) for value in (left, right))
     if Sort.REAL in (one.sort, other.sort):
         if kind not in _REAL:
             refuse("DIV is for whole numbers")
@@ -377,7 +382,7 @@ def _of_kind(result: Value, one: Value, other: Value) -> Value:
 
 def _signed(value: Value) -> Value:
     """Return a number for which MySQL's minus gives a signed one."""
-    return replace(_operand(value), unsigned=False) if value.sort is not Sort.NULL else value
+    return replace(_operand(value, exactly=True), unsigned=False) if value.sort is not Sort.NULL else value
 
 
 _EXACT: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {

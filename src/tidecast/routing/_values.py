@@ -116,8 +116,8 @@ class Value:
     `literal` is the text of a literal, `collate` and `charset` a text's. `number` is the number of an ENUM, a SET or a
     literal of bytes.
 
-    `year` marks a YEAR, `textless` a value whose text is not known here, and `column` a date or time straight from a
-    column.
+    `year` marks a YEAR, `hybrid` a BIT, which arithmetic takes as a double, `textless` a value whose text is not known
+    here, and `column` a date or time straight from a column.
     """
 
     read: Read
@@ -132,6 +132,7 @@ class Value:
     charset: str = ""
     number: Value | None = None
     year: bool = False
+    hybrid: bool = False
     textless: bool = False
     column: bool = False
 
@@ -209,7 +210,9 @@ def as_exact(value: Value) -> Value:
         return integer(strict(int, value.read), 0, 1)
     if value.number:
         return value.number
-    return value if value.sort is Sort.EXACT else refuse(f"{value.sort.value} stands where a whole number belongs")
+    if value.sort is not Sort.EXACT:
+        refuse(f"{value.sort.value} stands where a whole number belongs")
+    return replace(value, hybrid=False) if value.hybrid else value
 
 
 def as_real(value: Value) -> Read:
