@@ -23,6 +23,8 @@ from tidecast.config import (
     without_effect,
 )
 from tidecast.config._build import _PARAMETERS
+from tidecast.model import TableSchema
+from tidecast.routing import Router
 from tidecast.topics._write_sink import StorageSinkWriter
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
@@ -993,6 +995,18 @@ def test_what_another_sink_refuses_a_storage_sink_takes(tmp_path: Path) -> None:
     config = load(tmp_path, f"enable-active-active = true\n{CHECKSUMS}{selectors}", uri)
     assert not config.codec_options().checksums  # TiCDC switches them off
     assert load(tmp_path, "[scheduler]\nregion-count-per-span = 0")  # and asks nothing where tables stay whole
+
+
+def test_a_storage_sink_has_no_topics_and_partitions(tmp_path: Path) -> None:
+    """TiCDC asks its dispatchers for the tables' names alone, so that they may be those of another sink."""
+    rule = "matcher = ['a.*'], topic = 'no topic', partition = 'index-value', index = 'none', target-schema = 'b'"
+    routing = load(tmp_path, f"[sink]\ndispatchers = [{{{rule}}}]", "file:///folder?protocol=csv").routing
+    table = TableSchema("a", "t", 1, 1, (), ())
+    router = Router(routing)
+    router.check(table)
+    assert (router.routes.name("a", "t"), router.partition_rule(table)) == (("b", "t"), "table")
+    with pytest.raises(ConfigError, match="invalid topic expression: no topic"):
+        load(tmp_path, f"[sink]\ndispatchers = [{{{rule}}}]")
 
 
 def test_updates_stay_whole_as_the_sinks_own_table_says(tmp_path: Path) -> None:

@@ -138,11 +138,14 @@ class ChangefeedConfig:
 
     @property
     def routing(self) -> RoutingRules:
-        """Return the rules that decide where rows go."""
+        """Return the rules that decide where rows go: to a storage sink without topics and partitions."""
         one_table_per_topic = protocol_named(self.protocol).one_table_per_topic
-        sink = self.sink
+        sink, dispatchers = self.sink, self.sink.dispatchers
+        if self.storage_sink:
+            unused = dict.fromkeys(("topic", "partition", "dispatcher"), "")
+            dispatchers = tuple(d.model_copy(update=unused) for d in dispatchers)
         return RoutingRules(
-            sink.dispatchers, sink.column_selectors, self.default_topic, one_table_per_topic, self.file.case_sensitive
+            dispatchers, sink.column_selectors, self.default_topic, one_table_per_topic, self.file.case_sensitive
         )
 
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
@@ -249,6 +252,8 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     for wrong in _wrongs(config, protocol):
         raise _error(*wrong)
     for dispatcher in config.sink.dispatchers:
+        refuse_both_names(dispatcher)
+    for dispatcher in config.routing.dispatchers:
         _check_dispatcher(dispatcher, protocol)
     for selector in config.sink.column_selectors:
         TableMatcher(selector.matcher)
@@ -535,7 +540,6 @@ def refuse_both_names(one: Dispatcher) -> None:
 
 def _check_dispatcher(dispatcher: Dispatcher, protocol: WireProtocol) -> None:
     TableMatcher(dispatcher.matcher)
-    refuse_both_names(dispatcher)
     topic = dispatcher.topic
     if topic and protocol.one_table_per_topic and not _ONE_TABLE_TOPIC.fullmatch(topic):
         raise _error(
