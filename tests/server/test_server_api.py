@@ -350,7 +350,7 @@ def refusals() -> dict[str, tuple[dict[str, object], int, str, str]]:
             sink(column_selectors=[{"matcher": ["*.*"], "columns": ["v"]}]),
             500,
             "ErrColumnSelectorFailed",
-            "column selector failed",
+            "no primary key columns or unique key columns obtained after filter out, table: shop.orders",
         ),
         "registry": (
             {"sink_uri": "kafka://127.0.0.1:9092/t?protocol=avro"},

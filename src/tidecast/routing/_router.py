@@ -101,13 +101,15 @@ class Router:
         selected = _selected(self._rules.column_selectors, schema)
         if selected is None:
             return schema
-        if schema.handle_key and not any(i.unique and selected.issuperset(i.columns) for i in schema.indexes):
-            raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
         rule = _rule(self._rules, schema)
-        if _partition_rule(rule) == "columns":
-            for name in _named_columns(schema, rule):
-                if name not in selected:
-                    raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
+        needed = rule.columns if _partition_rule(rule) == "columns" else ()
+        for column in schema.columns:
+            if column.name in needed and column.name not in selected:
+                why = "the filtered out column is used in the column dispatcher"
+                raise _column_selector_failed(f"{why}, table: {schema.name}, column: {column.name}")
+        if schema.handle_key and not any(i.unique and selected.issuperset(i.columns) for i in schema.indexes):
+            why = "no primary key columns or unique key columns obtained after filter out"
+            raise _column_selector_failed(f"{why}, table: {schema.name}")
         return schema.selecting(selected)
 
 
@@ -146,13 +148,8 @@ def _selected(selectors: Iterable[ColumnSelector], schema: TableSchema) -> froze
 _SELECTORS = TypeAdapter(tuple[ColumnSelector, ...])
 
 
-def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:
-    return ConfigError(
-        f"column selector failed: {why}",
-        code="CDC:ErrColumnSelectorFailed",
-        where=f"table {schema.name}",
-        hint="let more columns through",
-    )
+def _column_selector_failed(why: str) -> ConfigError:
+    return ConfigError(why, code="CDC:ErrColumnSelectorFailed", hint="let more columns through")
 
 
 def _is_same_table(one: TableSchema, other: TableSchema) -> bool:
@@ -178,26 +175,28 @@ def _index_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
         return schema.handle_key
     index = next((i for i in schema.indexes if i.name.lower() == rule.index.lower()), None)
     if index is None:
-        raise _unfit("index not found", schema, rule.index)
+        raise _unfit(f"index not found when verify the table, table: {schema.name}, index: {rule.index}")
     if not (index.unique or index.primary):
-        raise _unfit("index is not unique", schema, rule.index)
+        raise _unfit(f"index is not unique when verify the table, table: {schema.name}, index: {rule.index}")
     return index.columns
-
-
-def _unfit(what: str, schema: TableSchema, index: str) -> ConfigError:
-    words = f"{what} when verify the table, table: {schema.name}, index: {index}"
-    return ConfigError(words, code="CDC:ErrDispatcherFailed")
 
 
 def _named_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
     columns = {c.name.lower(): c for c in schema.columns}
-    found = [columns.get(name.lower()) for name in rule.columns]
-    for wanted, column in zip(rule.columns, found, strict=True):
+    about = f"when dispatch event, table: {schema.table}, columns: [{' '.join(rule.columns)}]"
+    found = []
+    for name in map(str.lower, rule.columns):
+        column = columns.get(name)
         if column is None:
-            raise _dispatcher_failed(schema, f"column {wanted} is not there")
+            raise _unfit(f"columns not found {about}, column: {name}")
         if column.virtual:
-            raise _dispatcher_failed(schema, f"column {wanted} is a virtual generated one, which no message carries")
-    return tuple(column.name for column in found if column)
+            raise _unfit(f"found virtual generated columns {about} column: {name}")
+        found.append(column.name)
+    return tuple(found)
+
+
+def _unfit(why: str) -> ConfigError:
+    return ConfigError(why, code="CDC:ErrDispatcherFailed")
 
 
 _PARTITION_COLUMNS: dict[str, Callable[[TableSchema, Dispatcher], tuple[str, ...]]] = {
@@ -205,7 +204,3 @@ _PARTITION_COLUMNS: dict[str, Callable[[TableSchema, Dispatcher], tuple[str, ...
     "rowid": _index_columns,
     "columns": _named_columns,
 }
-
-
-def _dispatcher_failed(schema: TableSchema, why: str) -> ConfigError:
-    return ConfigError(f"dispatch failed: {why}", code="CDC:ErrDispatcherFailed", where=f"table {schema.name}")
