@@ -561,7 +561,7 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "[sink]\ncolumn-selectors = [{matcher = ['*.*'], columns = ['a.b']}]",
             SIMPLE,
             "CDC:ErrFilterRuleInvalid",
-            "stray characters",
+            "unexpected special character '.'",
         ),
         (
             "[sink]\ndispatchers = [{matcher = ['*.*'], partition = 'ts', dispatcher = 'ts'}]",

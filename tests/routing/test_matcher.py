@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tidecast._errors import ConfigError
@@ -141,6 +143,15 @@ def test_columns_are_chosen(rules: list[str], chosen: list[str]) -> None:
     assert [c for c in ("id", "keep_a", "DROP_b") if matcher.matches(c)] == chosen
 
 
-def test_a_column_pattern_has_no_dot() -> None:
-    with pytest.raises(ConfigError, match="stray characters after column pattern"):
-        ColumnMatcher(["a.b"])
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("a.b", "unexpected special character '.'"),
+        (".b", "unexpected special character '.'"),
+        ("`a`.b", "syntax error: stray characters after column pattern"),
+        ("/a/b", "syntax error: stray characters after column pattern"),
+    ],
+)
+def test_a_column_pattern_has_no_dot(pattern: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"at <cmdline>:1: {re.escape(why)}$"):
+        ColumnMatcher([pattern])

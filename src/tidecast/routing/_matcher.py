@@ -170,9 +170,11 @@ class _Reader:
         if self._is_comment():
             return None
         positive = self._sign()
+        is_bare = self._rest[:1] not in ("/", '"', "`")
         name = self._pattern()
-        if self._rest:
-            self._fail("syntax error: stray characters after column pattern")
+        if self._rest:  # what ends a bare pattern is a dot
+            stray = "syntax error: stray characters after column pattern"
+            self._fail("unexpected special character '.'" if is_bare else stray)
         return positive, name
 
     def _is_comment(self) -> bool:
