@@ -53,7 +53,7 @@ PUBLIC = {
         reused small_table sql_column sql_name sql_text union untraced with_looked_up
     """,
     "tidecast.values": """
-        BYTES DIGITS INTEGERS PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number
+        BYTES DIGITS INTEGERS PLAIN Quoting TEXT alike arrow_type avro_bytes base64_text beginnings bit_bytes bit_number
         by_distinct bytes_of_base64 bytes_read calendar_value clock_micros clock_text content_of date_text days_of
         decimal_bytes decimal_of_bytes decimal_text enum_element enum_number field fixed_bytes for_spark from_spark
         from_text gather is_zone joined json_object json_string json_value micros_of moment_text null_where nulls

@@ -1009,6 +1009,16 @@ def test_a_storage_sink_has_no_topics_and_partitions(tmp_path: Path) -> None:
         load(tmp_path, f"[sink]\ndispatchers = [{{{rule}}}]")
 
 
+def test_updates_of_minor_columns_are_kept_back_from_topics_alone(tmp_path: Path) -> None:
+    rule = "[[filter.event-filters]]\nmatcher = ['*.*']\nignore-update-only-columns = ['at']\n"
+    for uri, columns in ((SIMPLE, ("at",)), ("file:///folder?protocol=csv", None)):
+        (one,) = load(tmp_path, rule, uri).event_filters
+        assert one.ignore_update_only_columns == columns
+    given = {"filter": {"event_filters": [{"ignore_update_only_columns": ["at"]}]}}
+    (sent,) = merge_replica_configs(default_replica_config(), given)["filter"]["event_filters"]
+    assert sent["ignore_update_only_columns"] == ["at"]
+
+
 def test_updates_stay_whole_as_the_sinks_own_table_says(tmp_path: Path) -> None:
     storage, kafka = "[sink.cloud-storage-config]\n", "[sink.kafka-config]\n"
     for uri, table, splits in (

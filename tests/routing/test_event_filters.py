@@ -16,7 +16,7 @@ from tidecast.config import load_config
 from tidecast.model import Column, DataType, Ddl, Index, Op, TableSchema
 from tidecast.protocols import CHECKSUM, Rows, TableVersion
 from tidecast.publish._split import split_key_updates
-from tidecast.routing._event_filter import EventFilters, filter_errors
+from tidecast.routing._event_filter import EventFilters, RowFilter, filter_errors
 from tidecast.routing._rules import EventFilter
 from tidecast.routing._where import condition_of
 from tidecast.values import row_type
@@ -100,6 +100,11 @@ def left(rule: dict[str, object], rows: Rows, zone: str = "UTC") -> list[int]:
         ({"ignore-delete-value-expr": "code = 8"}, [0, 1, 2, 3, 4]),
         ({"ignore-update-new-value-expr": "name like 'pe%'"}, [0, 1, 4, 5]),
         ({"ignore-update-old-value-expr": "name = 'apple'"}, [0, 1, 3, 4, 5]),
+        ({"ignore-update-only-columns": ["PRICE", "paid", "name"]}, [0, 1, 3, 4, 5]),
+        ({"ignore-update-only-columns": ["Price", "weight"]}, [0, 1, 2, 3, 4, 5]),
+        ({"ignore-update-only-columns": ["id", "code"]}, [0, 1, 2, 3, 4, 5]),
+        ({"ignore-update-only-columns": []}, [0, 1, 2, 3, 4, 5]),
+        ({"matcher": ["other.*"], "ignore-update-only-columns": ["price", "paid", "name"]}, [0, 1, 2, 3, 4, 5]),
         # In the server's zone the order was paid on the second of January.
         ({"ignore-insert-value-expr": "substr(paid, 1, 10) = '2024-01-02'"}, [1, 2, 3, 4, 5]),
         ({"matcher": ["other.*"], "ignore-event": ["all dml"]}, [0, 1, 2, 3, 4, 5]),
@@ -109,6 +114,23 @@ def left(rule: dict[str, object], rows: Rows, zone: str = "UTC") -> list[int]:
 )
 def test_filters_leave_out_what_they_say(rule: dict[str, object], left_over: list[int], rows: Rows) -> None:
     assert left(rule, rows, "Asia/Shanghai") == left_over
+
+
+@pytest.mark.parametrize("case_sensitive", [True, False])
+def test_an_update_of_minor_columns_alone_does_not_leave(case_sensitive: bool, rows: Rows) -> None:
+    def minor(column: str) -> RowFilter | None:
+        one = EventFilter.model_validate({"matcher": ["shop.*"], "ignore-update-only-columns": [column]})
+        return EventFilters([one], case_sensitive=case_sensitive).of_rows(TABLE)
+
+    update = rows.at_places(np.array([2]))
+    (row,) = update.data.to_pylist()
+    unpriced, unknown = (pa.array([before], update.data.type) for before in (row | {"Price": None}, None))
+    chosen = minor("Price")
+    assert chosen
+    assert (minor("price") is None) is case_sensitive
+    before = [(unpriced, False), (update.data, False), (update.old, True), (unknown, True)]
+    for old, stays in before:
+        assert chosen.kept(update.op, old, update.data, update.reason).tolist() == [stays]
 
 
 def test_rows_that_cannot_be_read_stay_and_are_not_looked_at(rows: Rows) -> None:

@@ -36,6 +36,7 @@ from tidecast.registry import check_glue_url
 from tidecast.routing import (
     ColumnMatcher,
     Dispatcher,
+    EventFilter,
     RoutingRules,
     TableFilter,
     TableMatcher,
@@ -147,6 +148,14 @@ class ChangefeedConfig:
         return RoutingRules(
             dispatchers, sink.column_selectors, self.default_topic, one_table_per_topic, self.file.case_sensitive
         )
+
+    @property
+    def event_filters(self) -> tuple[EventFilter, ...]:
+        """Return the event filters: those of a storage sink take no updates by the columns that they change."""
+        filters = self.file.filter.event_filters
+        if not self.storage_sink:
+            return filters
+        return tuple(one.model_copy(update={"ignore_update_only_columns": None}) for one in filters)
 
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
         """Return the options of the protocol's codec; `zone` and `cluster_id` are the server's."""

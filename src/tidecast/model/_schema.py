@@ -97,6 +97,11 @@ class TableSchema:
         """Tell whether something identifies a row, or may do so where the source does not show it."""
         return bool(self.handle_key) or not self.keys_known
 
+    @cached_property
+    def unique_columns(self) -> frozenset[str]:
+        """The columns of the primary key and of all unique indexes."""
+        return frozenset(name for index in self.indexes if index.unique or index.primary for name in index.columns)
+
     def keyed_like(self, other: TableSchema | None) -> TableSchema:
         """Return this table, with the keys of another version where it does not show its own and has their columns."""
         if other is None or self.keys_known or not {c.name for c in self.columns}.issuperset(other.handle_key):

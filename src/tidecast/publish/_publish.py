@@ -101,7 +101,7 @@ def publish(
     policy = OnError.parse(on_error)
     check_publishable(config)
     codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry, codec_state)
-    filters = EventFilters(config.file.filter.event_filters, zone, case_sensitive=config.file.case_sensitive)
+    filters = EventFilters(config.event_filters, zone, case_sensitive=config.file.case_sensitive)
     batch = Batch.of(events, rules_of(events.ddl, config, sink, codec, filters, zone=zone))
     return _Run(batch, bootstraps or bootstraps_of(config), table_topics or {}).publish(dead_letters, policy)
 

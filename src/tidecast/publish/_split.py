@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import Op, TableSchema
 from tidecast.protocols import Rows
-from tidecast.values import field, null_where, valid
+from tidecast.values import alike, field, null_where, valid
 
 
 def split_key_updates(rows: Rows, schema: TableSchema) -> tuple[Rows, np.ndarray]:
@@ -42,15 +42,12 @@ def split_key_updates(rows: Rows, schema: TableSchema) -> tuple[Rows, np.ndarray
 
 
 def _moves_key(rows: Rows, schema: TableSchema) -> np.ndarray:
-    keys = {name for index in schema.indexes if index.unique or index.primary for name in index.columns}
     split = np.zeros(len(rows.at), bool)
     if rows.old.null_count == len(rows.old) or rows.data.null_count == len(rows.data):
         return split
     for column in schema.columns:
-        if column.name in keys and not column.virtual:
-            old, data = field(rows.old, column.name), field(rows.data, column.name)
-            same = np.asarray(pc.fill_null(pc.equal(old, data), False)) | ~(valid(old) | valid(data))
-            split |= ~same
+        if column.name in schema.unique_columns and not column.virtual:
+            split |= ~alike(field(rows.old, column.name), field(rows.data, column.name))
     updates: np.ndarray = split & valid(rows.old) & valid(rows.data) & np.asarray(pc.equal(rows.op, Op.UPDATE.value))
     return updates
 

@@ -5,7 +5,7 @@ Source: Changefeed configuration, event filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from tidecast.routing._matcher import TableMatcher
 from tidecast.routing._rules import EventFilter
 from tidecast.routing._values import OUT_OF_RANGE
 from tidecast.routing._where import condition_of, parse_condition
-from tidecast.values import valid
+from tidecast.values import alike, field, valid
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
@@ -82,13 +82,14 @@ class RowFilter:
     """The rows of a table that are left out: those of some operations, and those of which a value expression is true.
 
     `expressions` have the operation, the side of the row and the text. `zone` is the time zone in which they see
-    TIMESTAMP values.
+    TIMESTAMP values. `minor` are sets of columns: an update that changes no others than those of one is left out.
     """
 
     schema: TableSchema
     operations: frozenset[str] = frozenset()
     expressions: tuple[tuple[Op, str, str], ...] = ()
     zone: str = "UTC"
+    minor: tuple[frozenset[str], ...] = ()
 
     def kept(self, op: pa.Array, old: pa.StructArray, data: pa.StructArray, reason: pa.Array) -> np.ndarray:
         """Return a boolean per row; the columns are those of `tidecast.protocols.Rows`.
@@ -98,6 +99,8 @@ class RowFilter:
         unread, kept = valid(reason), np.ones(len(op), bool)
         if self.operations:
             kept = ~np.asarray(pc.is_in(op, pa.array([*self.operations], op.type)))
+        if self.minor:
+            kept &= ~self._are_minor(op, old, data)
         for of, side, text in self.expressions:
             at = np.flatnonzero(kept & ~unread & np.asarray(pc.equal(op, of.value)))
             rows = (data if side == "data" else old).take(pa.array(at))
@@ -105,6 +108,18 @@ class RowFilter:
             holds = condition_of(text, self.schema).holds(rows.filter(pa.array(there)), self.zone)
             kept[at[there][holds]] = False
         found: np.ndarray = kept | unread
+        return found
+
+    def _are_minor(self, op: pa.Array, old: pa.StructArray, data: pa.StructArray) -> np.ndarray:
+        """Return which rows are updates of minor columns alone, as far as the row before is known."""
+        updates = valid(old) & valid(data) & np.asarray(pc.equal(op, Op.UPDATE.value))
+        found = np.zeros(len(op), bool)
+        for columns in self.minor:
+            only = updates.copy()
+            for column in self.schema.columns:
+                if column.name not in columns and not column.virtual:
+                    only &= alike(field(old, column.name), field(data, column.name))
+            found |= only
         return found
 
 
@@ -116,7 +131,7 @@ class EventFilters:
     """
 
     def __init__(self, filters: Iterable[EventFilter], zone: str = "UTC", *, case_sensitive: bool = False) -> None:
-        self._zone = zone
+        self._zone, self._case_sensitive = zone, case_sensitive
         every = [(TableMatcher(f.matcher, case_sensitive=case_sensitive), f) for f in filters]
         self._filters = every
         self._exactly = (
@@ -155,13 +170,23 @@ class EventFilters:
         named = (schema.database, schema.table)
         names = {name for matcher, f in self._filters if matcher.matches(*named) for name in f.ignore_event}
         operations = frozenset(op for op, name in _ROW_EVENTS.items() if names & {name, "all dml"})
-        expressions = tuple(self._expressions_of(schema))
-        return RowFilter(schema, operations, expressions, self._zone) if operations or expressions else None
+        expressions, minor = tuple(self._expressions_of(schema)), tuple(self._minor_of(schema))
+        chosen = RowFilter(schema, operations, expressions, self._zone, minor)
+        return chosen if operations or expressions or minor else None
 
     def check(self, schema: TableSchema) -> None:
         """Raise ConfigError for an expression that is not supported, or names a column the table has not."""
         for _, _, text in self._expressions_of(schema):
             condition_of(text, schema)
+
+    def _minor_of(self, schema: TableSchema) -> Iterator[frozenset[str]]:
+        """Yield the columns of each filter whose updates alone do not leave: none of a key, none that is missing."""
+        spelled: Callable[[str], str] = str if self._case_sensitive else str.lower
+        for matcher, one in self._filters:
+            named = {spelled(name) for name in one.ignore_update_only_columns or ()}
+            found = {c.name for c in schema.columns if not c.virtual and spelled(c.name) in named}
+            if found and matcher.matches(schema.database, schema.table):
+                yield frozenset(found - schema.unique_columns)
 
     def _expressions_of(self, schema: TableSchema) -> list[tuple[Op, str, str]]:
         named = (schema.database, schema.table)

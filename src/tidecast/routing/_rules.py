@@ -23,6 +23,7 @@ class EventFilter(ConfigModel):
     ignore_update_new_value_expr: str = ""
     ignore_update_old_value_expr: str = ""
     ignore_delete_value_expr: str = ""
+    ignore_update_only_columns: Many | None = None
 
 
 class Filter(ConfigModel):

@@ -3,6 +3,7 @@
 from tidecast.values._arrow import (
     BYTES,
     TEXT,
+    alike,
     beginnings,
     by_distinct,
     content_of,
@@ -53,6 +54,7 @@ __all__ = [
     "PLAIN",
     "TEXT",
     "Quoting",
+    "alike",
     "arrow_type",
     "avro_bytes",
     "base64_text",

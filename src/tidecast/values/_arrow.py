@@ -89,6 +89,12 @@ def nulls(count: int, kind: pa.DataType) -> pa.Array:
     return pa.nulls(count, kind)
 
 
+def alike(one: pa.Array, other: pa.Array) -> np.ndarray:
+    """Return a boolean per row: whether two columns have the same value there, or both none."""
+    same: np.ndarray = np.asarray(pc.fill_null(pc.equal(one, other), False)) | ~(valid(one) | valid(other))
+    return same
+
+
 def null_where(array: pa.Array, bad: np.ndarray) -> pa.Array:
     """Return a column without the values of some rows."""
     return pc.if_else(pa.array(~bad), array, pa.scalar(None, array.type)) if bad.any() else array
