@@ -69,6 +69,14 @@ def test_the_type_tells_whether_a_foreign_key_makes_an_index(ddl_type: str, numb
         ("CREATE HYBRID INDEX i ON t (b, c) PARAMETER 'x'", 231),
         ("CREATE VECTOR INDEX i ON t ((VEC_COSINE_DISTANCE(v)))", 0),
         ("CREATE UNIQUE INDEX i ON t (b)", 7),
+        ("CREATE INDEX IF NOT EXISTS `on` USING BTREE ON t (b)", 7),
+        ("DROP INDEX `i` ON `t`", 8),
+        ("DROP INDEX IF EXISTS `i` ON `t`", 8),
+        ("DROP INDEX `PRIMARY` ON `t`", 33),
+        ("ALTER TABLE `t` DROP INDEX `primary`", 33),
+        ("ALTER TABLE `t` DROP KEY IF EXISTS `PRIMARY`", 33),
+        ("ALTER TABLE `t` DROP INDEX `PRIMARY`, DROP COLUMN `a`", 61),
+        ("ALTER TABLE `t` DROP PRIMARY KEY", 33),
     ],
 )
 def test_the_number_of_an_index(sql: str, number: int) -> None:

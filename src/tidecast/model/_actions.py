@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidecast.model._ddl_parser import read_statement
+from tidecast.model._ddl_parser import Statement, read_statement
 
 
 class Action(NamedTuple):
@@ -33,6 +33,7 @@ UNKNOWN = Action(0, "")
 MULTI_SCHEMA_CHANGE = Action(61, "multi schema change")
 
 _CREATE_INDEX, _DROP_INDEX = Action(7, "create index"), Action(8, "drop index")
+_DROP_PRIMARY_KEY = Action(33, "drop primary key")
 _ADD_FOREIGN_KEY = Action(9, "add foreign key")
 _MODIFY_COLUMN = Action(12, "modify column")
 _REORGANIZE = Action(64, "reorganize table partition")
@@ -65,7 +66,7 @@ _REORGANIZING = (
 )
 _CLAUSES: dict[tuple[str, ...], Action] = {
     ("ADD", "PRIMARY"): Action(32, "add primary key"),
-    ("DROP", "PRIMARY"): Action(33, "drop primary key"),
+    ("DROP", "PRIMARY"): _DROP_PRIMARY_KEY,
     ("ADD", "FULLTEXT"): _INDEXES["FULLTEXT"],
     ("ADD", "FOREIGN"): MULTI_SCHEMA_CHANGE,
     ("DROP", "FOREIGN"): Action(10, "drop foreign key"),
@@ -120,10 +121,15 @@ def ddl_action(sql: str, kind: str = "") -> Action:
     if statement.subject == "INDEX" and (kinds := {*statement.modifiers} - {"UNIQUE"}):
         return next((_INDEXES[kind] for kind in kinds if kind in _INDEXES), UNKNOWN)
     if (statement.verb, statement.subject) != ("ALTER", "TABLE"):
-        return _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN)
+        return _of_index(statement, _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN))
     if any(action[0] in _SPECIFICATIONS for action in statement.actions[1:]):
         return MULTI_SCHEMA_CHANGE
     if statement.actions == (("ADD", "FOREIGN"),) and kind == "CINDEX":
         return _ADD_FOREIGN_KEY
     first = statement.actions[0] if statement.actions else ()
-    return _CLAUSES.get(first) or _CLAUSES.get(first[:1], UNKNOWN)
+    return _of_index(statement, _CLAUSES.get(first) or _CLAUSES.get(first[:1], UNKNOWN))
+
+
+def _of_index(statement: Statement, action: Action) -> Action:
+    """Return what a statement does to its index: whoever drops the index of the primary key drops that."""
+    return _DROP_PRIMARY_KEY if action is _DROP_INDEX and statement.index.upper() == "PRIMARY" else action

@@ -65,7 +65,7 @@ class Statement:
     words that its clauses begin with. `renamed` is the table's new name, or the one that a partition is exchanged with;
     `like` the table whose copy it makes. `renamed_columns` are those that get a new name and no definition: the new
     name, and the old one. `unique` are the unique keys that CREATE TABLE makes, by name: each one's columns,
-    where these are whole. `sound` tells that TiCDC can read it, too.
+    where these are whole. `index` is the one that it is about or drops. `sound` tells that TiCDC can read it, too.
     """
 
     verb: str
@@ -79,6 +79,7 @@ class Statement:
     definitions: dict[str, Definition] = field(default_factory=dict)
     renamed_columns: dict[str, str] = field(default_factory=dict)
     unique: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    index: str = ""
     sound: bool = True
     modifiers: tuple[str, ...] = ()
 
@@ -148,7 +149,10 @@ class _Reader(Cursor):
         while self.peek() not in _SUBJECTS and self.more():
             modifiers.append(self.word())
         subject = self.word()
+        index = ""
         if subject == "INDEX":
+            self.skip("IF", "NOT", "EXISTS")
+            index = self._text() if self.peek() != "ON" else ""
             while self.word() != "ON":
                 pass
         self.skip("IF", "NOT", "EXISTS")
@@ -163,7 +167,7 @@ class _Reader(Cursor):
             return Statement("RENAME", "TABLE", name, renamed=self._name())
         if (verb, subject) == ("ALTER", "TABLE"):
             return self._alter(name)
-        return Statement(verb, subject, name, modifiers=tuple(modifiers))
+        return Statement(verb, subject, name, index=index, modifiers=tuple(modifiers))
 
     def _create(self, name: Name) -> Statement:
         if self.skip("LIKE"):
@@ -205,6 +209,7 @@ class _Reader(Cursor):
         renamed_columns: dict[str, str] = {}
         actions = []
         renamed = exchanged = charset = None
+        index = ""
         for part in self._clauses():
             clause = _Reader(part)
             action = clause._action()
@@ -222,6 +227,9 @@ class _Reader(Cursor):
                     while clause.word() != "TABLE":
                         pass
                     exchanged = clause._name()
+                case ("DROP", "INDEX" | "KEY"):
+                    clause.skip("IF", "EXISTS")
+                    index = clause._text()
                 case ("CONVERT", *_) | ("CHARSET", *_) | ("COLLATE", *_):
                     charset = _Reader(part)._charset()
                 case _:
@@ -236,6 +244,7 @@ class _Reader(Cursor):
             actions=tuple(actions),
             definitions={d.name: d for d in definitions},
             renamed_columns=renamed_columns,
+            index=index,
         )
 
     def _clauses(self) -> Iterator[list[Token]]:
