@@ -114,6 +114,7 @@ COLUMNS: dict[str, tuple[DataType, pa.DataType, st.SearchStrategy[Any]]] = {
 LOST = {
     "small dec": Decimal("0.123456789012345678901234567891"),
     "full.dec": Decimal("12345678901234567890123456789012345678"),
+    "wide": "0.123456789012345678901234567891",
 }
 """Values that the encoding surely damages, where chance seldom draws one."""
 DEFAULTS = {"had": 'a "default"'}
