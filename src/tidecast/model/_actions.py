@@ -132,4 +132,4 @@ def ddl_action(sql: str, kind: str = "") -> Action:
 
 def _of_index(statement: Statement, action: Action) -> Action:
     """Return what a statement does to its index: whoever drops the index of the primary key drops that."""
-    return _DROP_PRIMARY_KEY if action is _DROP_INDEX and statement.index.upper() == "PRIMARY" else action
+    return _DROP_PRIMARY_KEY if action is _DROP_INDEX and statement.is_on_primary_key else action

@@ -91,6 +91,11 @@ class Statement:
         return added or not on_index.isdisjoint(_CHANGING_KEYS)
 
     @property
+    def is_on_primary_key(self) -> bool:
+        """Tell whether it names the index of the primary key: TiDB then drops the key."""
+        return self.index.upper() == "PRIMARY"
+
+    @property
     def former_names(self) -> dict[str, str]:
         """The old name of each column that it renames, by the new one; both in lower case, as it may spell them."""
         renamed = {d.name.lower(): d.had_name.lower() for d in self.definitions.values() if d.had_name != d.name}

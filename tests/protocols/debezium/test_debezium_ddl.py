@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidecast.model import Column, DataType, Ddl, Index, InvalidSchema, TableSchema
+from tidecast.model import Column, DataType, Ddl, Index, InvalidSchema, TableSchema, ddl_type
 from tidecast.model._ddl_parser import read_statement
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions, encode_ddl
 from tidecast.protocols.debezium._decode_schema import read_table
@@ -137,6 +137,11 @@ def test_how_a_statement_is_carried_out_is_no_change_of_its_own() -> None:
     assert message["tableChanges"][0]["type"] == "DROP"
     key = f"ALTER TABLE `d`.`t` ADD FOREIGN KEY (`id`) REFERENCES `d`.`u`(`id`), {how}"
     assert encode_ddl(Ddl("CINDEX", key, 1, table()), OPTIONS, DdlHistory(), build_ts=1) is None
+
+
+@pytest.mark.parametrize("sql", ["DROP INDEX `PRIMARY` ON `d`.`t`", "ALTER TABLE `d`.`t` DROP INDEX `primary`"])
+def test_the_drop_of_the_primary_key_by_its_index_alters_the_table(sql: str) -> None:
+    assert payload(DdlHistory(), sql, table(), ddl_type(sql))["tableChanges"][0]["type"] == "ALTER"
 
 
 def test_names_are_spelled_as_the_table_has_them() -> None:

@@ -208,13 +208,15 @@ def _change(statement: Statement, ddl_type: str) -> str | None:
             return "" if statement.charset else None
         case "CREATE", "TABLE" | "VIEW":
             return "CREATE"
-        case "DROP", "TABLE" | "VIEW" | "INDEX":
+        case "DROP", "TABLE" | "VIEW":
             return "DROP"
+        case "DROP", "INDEX":
+            return "ALTER" if statement.is_on_primary_key else "DROP"
         case ("CREATE", "INDEX") | ("RENAME", "TABLE"):
             return "ALTER"
         case "ALTER", "TABLE":
             if statement.actions in ((("DROP", "INDEX"),), (("DROP", "KEY"),)):
-                return "DROP"
+                return "ALTER" if statement.is_on_primary_key else "DROP"
             # A foreign key that needs a new index is a change of more than one thing, which only its type tells.
             silent = all(_SILENT.intersection(action) for action in statement.actions)
             return None if silent and ddl_type != "ALTER" else "ALTER"
