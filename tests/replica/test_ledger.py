@@ -68,11 +68,12 @@ def test_a_checkpoint_goes_on_with_its_own_tables_alone(spark: SparkSession, tmp
     """Others would lack all that it has applied, and nothing would tell."""
     replica = Replica(spark, tmp_path)
     replica.run([ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1)])
-    replica.topic.deliver([(0, row(_T0 + 2, _T0, id=2))])
     tidecast.replicate(replica.topic.uri, str(tmp_path / "others"), checkpoint=str(tmp_path / "other"), spark=spark)
     for others in (tmp_path / "gone", tmp_path / "others"):
-        with pytest.raises(tidecast.ConfigError, match="after batches that were applied to other tables"):
-            replica.run(to=str(others))
+        for options in ({}, {"dry_run": True}):  # also where nothing is new
+            with pytest.raises(tidecast.ConfigError, match="after batches that were applied to other tables"):
+                replica.run(to=str(others), **options)
+    replica.topic.deliver([(0, row(_T0 + 2, _T0, id=2))])
     Path(replica.to).rename(tmp_path / "moved")
     noted = list((tmp_path / "moved/_tidecast/batches/_checkpoints").iterdir())
     replica.run(to=str(tmp_path / "moved"))

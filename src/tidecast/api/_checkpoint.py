@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
 
 from pyspark.sql import SparkSession
 
@@ -53,8 +52,8 @@ class Checkpoint:
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
 
     def stream(self) -> TopicStream:
-        """Open the source where the checkpoint left it."""
-        return TopicStream(
+        """Open the source where the checkpoint left it. Raises ConfigError where tables lack what it has applied."""
+        stream = TopicStream(
             self.source.session,
             self.source.uri,
             self.folder,
@@ -63,6 +62,9 @@ class Checkpoint:
             resolved_only=self.resolved_only,
             on_data_loss=self.on_data_loss,
         )
+        if stream.progress.batch and stream.progress.checkpoint:
+            check_applied(self.source.session, self.options.to, stream.progress.checkpoint)
+        return stream
 
     @contextmanager
     def locked_stream(self, busy: str) -> Iterator[TopicStream]:
@@ -87,19 +89,9 @@ class Checkpoint:
         keys = AppliedKeys(self.folder / _KEYS, now.batch, self.window, now.covered, watermark, passed, again)
         return State(keys, Proofs(self.folder / _PROOF))
 
-    @cached_property
-    def _check(self) -> Callable[[SparkSession, str, str], None]:
-        return cache(check_applied)  # it is asked before each batch, and is true from then on
-
-    def begin(self, stream: TopicStream, batch: Batch) -> None:
-        """Note that a batch is about to be applied. Raises ConfigError where tables lack what was applied before."""
-        if stream.progress.batch and batch.progress.checkpoint:
-            self._check(self.source.session, self.options.to, batch.progress.checkpoint)
-        stream.begin(batch)
-
     def apply(self, stream: TopicStream, batch: Batch, progress: Progress) -> Replicated:
         """Apply a batch and write it into the ledger; the caller commits it."""
-        self.begin(stream, batch)
+        stream.begin(batch)
         session, of_batch = self.source.session, self.ledger_row(stream, batch)
         with noted_in_commits(session, of_batch):
             state = self.state(batch, stream.progress.covered)

@@ -206,7 +206,7 @@ def _retry(
             again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
     options = checkpoint.options
     batch = stream.batch_of(concerned(events, places, options.settings.routes, renamed_names(session, options)))
-    checkpoint.begin(stream, batch)
+    stream.begin(batch)
     state = checkpoint.state(batch, batch.progress.covered, again)
     applied = replicate(batch.events, replace(options, dead_letters=left_in), state=state, progress=progress)
     left = _left(session, left_in, places)
