@@ -84,8 +84,8 @@ PUBLIC = {
         glue_url header open_registry subject_for
     """,
     "tidecast.storage": """
-        AnyPath Entry Lock RemotePath StateFile check_exclusive copy entries entry files_below locked make_folder move
-        options_of path_of path_uri remove_file remove_tree replace_file s3_options spark_input spark_inputs
+        AnyPath Entry Lock RemotePath StateFile check_exclusive copy entries entry files_below folder_path locked
+        make_folder move options_of path_of path_uri remove_file remove_tree replace_file s3_options spark_input spark_inputs
         spark_output storage_path sync_folder touch write_new
     """,
     "tidecast.topics": """

@@ -783,6 +783,14 @@ FAILURES: dict[str, tuple[Command, str]] = {
         lambda p: ("replicate", p.simple, "--to", "tables", "--dead-letters", "letters"),
         "Spark has no catalog 'tables'",
     ),
+    "tables in a file's place": (
+        lambda p: ("replicate", p.simple, "--to", f"{__file__}/tables"),
+        "test_end_to_end.py: --to: this is a file, and no folder",
+    ),
+    "dead letters in a file's place": (
+        lambda p: ("verify", p.simple, "--dead-letters", __file__),
+        "test_end_to_end.py: --dead-letters: this is a file, and no folder",
+    ),
     "a message that is no hexadecimal": (lambda p: ("inspect", "--hex", "xyz"), "the message is not hexadecimal"),
 }
 

@@ -17,7 +17,7 @@ from tidecast.model import Events
 from tidecast.registry import Registry, open_registry
 from tidecast.runtime import check_zone, local_zone, spark_session
 from tidecast.sources import check_source, read_topic, source_errors
-from tidecast.storage import AnyPath, storage_path
+from tidecast.storage import AnyPath, folder_path
 
 _log = logging.getLogger(__name__)
 
@@ -121,4 +121,4 @@ def zone_of(tz: str | None) -> str:
 
 def folder(text: str | None, option: str) -> AnyPath | None:
     """Return the folder that an option names, if it names one."""
-    return None if text is None else storage_path(text, option)
+    return None if text is None else folder_path(text, option)

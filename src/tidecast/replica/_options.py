@@ -11,7 +11,7 @@ from tidecast._policy import DdlPolicy, DdlWords, OnError, OnMismatch, OnUnrepre
 from tidecast.replica.settle import Policy
 from tidecast.replica.tables import Contents, Settings
 from tidecast.replica.targets import Target, parse_target
-from tidecast.storage import AnyPath, storage_path
+from tidecast.storage import AnyPath, folder_path
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ApplyOptions:
         Raises ConfigError for a wrong one, or a catalog without `dead_letters`.
         """
         target, settings = parse_target(to), Settings.of(config)
-        letters = None if dead_letters is None else storage_path(dead_letters, "--dead-letters")
+        letters = None if dead_letters is None else folder_path(dead_letters, "--dead-letters")
         return cls(
             to,
             target.dead_letters(letters),

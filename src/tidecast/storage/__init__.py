@@ -20,6 +20,7 @@ from tidecast.storage._files import (
 )
 from tidecast.storage._lock import Lock, locked
 from tidecast.storage._open import (
+    folder_path,
     options_of,
     path_of,
     path_uri,
@@ -43,6 +44,7 @@ __all__ = [
     "entries",
     "entry",
     "files_below",
+    "folder_path",
     "locked",
     "make_folder",
     "move",

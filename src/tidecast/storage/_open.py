@@ -63,6 +63,16 @@ def storage_path(text: str | os.PathLike[str], option: str) -> AnyPath:
     return _remote(root, path, option)
 
 
+def folder_path(text: str | os.PathLike[str], option: str) -> AnyPath:
+    """Return the folder that an option names, there or not. Raises ConfigError as `storage_path`, and for a file."""
+    folder = storage_path(text, option)
+    if not isinstance(folder, RemotePath):
+        for path in (folder, *folder.parents):
+            if os.path.isfile(path):  # noqa: PTH113 - a Path's raises where a folder may not be looked into
+                raise ConfigError(f"{option}: this is a file, and no folder", where=str(path))
+    return folder
+
+
 def path_of(place: Place, option: str = "URI") -> AnyPath:
     """Return the path of a place with messages in files. Raises ConfigError as `storage_path`, and `UriSettings`."""
     if not place.root:

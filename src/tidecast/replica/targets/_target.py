@@ -16,7 +16,7 @@ from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.replica.targets.iceberg import IcebergTarget, check_iceberg
 from tidecast.runtime import is_iceberg
 from tidecast.spark import sql_name
-from tidecast.storage import AnyPath, storage_path
+from tidecast.storage import AnyPath, folder_path
 from tidecast.topics import DEAD_LETTERS
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Target:
             return
         if self.catalog != _OWN_CATALOG and not self._implementation(spark):
             hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
-            raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
+            raise ConfigError(f"Spark has no catalog {self.catalog!r}", hint=hint)
         if is_iceberg(self._implementation(spark)):
             check_iceberg(spark, self.catalog)
 
@@ -127,7 +127,7 @@ def parse_target(to: str) -> Target:
     if VARIABLE in unquote(to):
         raise ConfigError(f"--to: Spark would put a variable's value in place of {VARIABLE}…}}", hint="another name")
     if "/" in to or ":" in to or to.startswith("."):
-        return Target(storage_path(to, "--to").absolute(), "")
+        return Target(folder_path(to, "--to").absolute(), "")
     if not to:
         raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
     return Target(None, to)
