@@ -208,6 +208,14 @@ def test_a_table_keeps_what_it_was_made_with(spark: SparkSession, tmp_path: Path
     assert replica.rows() == [(2, 2)]
 
 
+def test_a_table_tells_the_options_that_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, mode="history", metadata=["_verdict"])
+    replica.topic.grow(_HISTORY)
+    replica.run()
+    with pytest.raises(tidecast.ConfigError, match=r"was made with --mode history --metadata _verdict \(use the same"):
+        replica.run(mode="current", metadata=[])
+
+
 def test_a_column_of_the_source_is_not_taken_for_metadata(spark: SparkSession, tmp_path: Path) -> None:
     replica = SmallReplica(spark, tmp_path, mode="soft-delete")
     named = table(_T0, ID, {**ID, "name": "_DELETED"})

@@ -23,9 +23,8 @@ def check_contents(
     """Raise ConfigError where a table, which remembers `notes`, holds something else, TableRefused where it cannot."""
     held = Contents.from_text(notes.get(CONTENTS, "")) if notes is not None else contents
     if held != contents:
-        asked = " ".join(("--mode", held.mode, *(f"--metadata {name}" for name in held.metadata)))
         hint = "use the same, or replicate to another place"
-        raise ConfigError(f"the table was made with {asked}", where=name, hint=hint)
+        raise ConfigError(f"the table was made with {held.options}", where=name, hint=hint)
     for version in versions:
         if column := contents.clash([c.name for c in version.columns]):
             raise TableRefused(

@@ -73,6 +73,12 @@ class Contents:
         return "" if self == Contents() else " ".join((self.mode, *self.metadata))
 
     @property
+    def options(self) -> str:
+        """The options of `replicate` that say the same."""
+        asked = (name for name in self.metadata if name not in _BY_MODE[self.mode])
+        return " ".join(("--mode", self.mode, *(f"--metadata {name}" for name in asked)))
+
+    @property
     def is_log(self) -> bool:
         """Tell whether each change is a row of its own."""
         return self.mode is TableMode.LOG
