@@ -231,7 +231,8 @@ def test_a_table_keeps_its_masks_when_it_is_renamed_or_becomes_one_with_others(
         ("[[mask]]\nmatcher = ['d.t']\ncolumns = ['n']\naction = 'hash'", "mask: hash needs a salt"),
         ("[[mask]]\nmatcher = ['d.t']\ncolumns = ['n']\naction = 'hide'", r"mask\.0\.action: .*'drop', 'hash' or"),
         ("[[mask]]\nmatcher = ['d']\ncolumns = ['n']\naction = 'drop'", "filter rule is invalid"),
-        ("[[masks]]\nmatcher = ['d.t']", r"masks: Extra inputs are not permitted"),
+        ("[[masks]]\nmatcher = ['d.t']", r"masks: there is no such key \(at the top .* are route, mask, tables, ddl\)"),
+        ("[[mask]]\nmatchers = ['d.t']\ncolumns = ['n']\naction = 'drop'", r"mask\.0\.matchers: there is no such key"),
         ("[[mask]", "this is not TOML"),
     ],
 )

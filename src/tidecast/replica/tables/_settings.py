@@ -53,8 +53,12 @@ class Settings:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"this is not TOML: {error}", where=where) from None
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where=where) from None
+            every = error.errors(include_input=False, include_url=False, include_context=False)
+            unknown = [one for one in every if one["type"] == "extra_forbidden"]  # a key that lacks may be misspelt
+            first = (unknown or every)[0]
+            words = "there is no such key" if unknown else first["msg"]
+            hint = f"at the top of a replica's file are {', '.join(_File.model_fields)}" if unknown else None
+            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {words}", where=where, hint=hint) from None
         return cls(Routes(said.route), Masks(said.mask), said.ddl, Keys(said.tables))
 
 
