@@ -63,6 +63,9 @@ def test_keys_and_times_are_read_as_they_are_written() -> None:
     for wrong in ("", "..", "noon", "7..noon"):
         with pytest.raises(ConfigError, match="--commit-ts cannot be"):
             commit_ts_range(wrong)
+    for wrong in ("9..7", "2023-11-15..2023-11-14"):
+        with pytest.raises(ConfigError, match="ends before it begins"):
+            commit_ts_range(wrong)
     for wrong in ("7", "=7", "{"):
         with pytest.raises(ConfigError, match="--key"):
             key_of([wrong])

@@ -105,7 +105,7 @@ def key_of(texts: Sequence[str]) -> dict[str, str | None]:
 
 
 def commit_ts_range(text: str) -> tuple[int, int]:
-    """Return the first and the last commit-ts of a TSO, of a time, or of two of them. Raises ConfigError for neither.
+    """Return the first and the last commit-ts of a TSO, of a time, or of two of them in order; ConfigError for neither.
 
     A time stands for all of its millisecond.
     """
@@ -117,4 +117,7 @@ def commit_ts_range(text: str) -> tuple[int, int]:
             f"--commit-ts cannot be {text!r}",
             hint="write a TSO or a time, as 2026-01-31T12:00Z, or two of them with .. between, as FROM..TO",
         )
-    return first, last if end.isdecimal() else last | _LAST_LOGICAL
+    last = last if end.isdecimal() else last | _LAST_LOGICAL
+    if last < first:
+        raise ConfigError(f"--commit-ts: {text} ends before it begins")
+    return first, last
