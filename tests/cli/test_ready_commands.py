@@ -18,6 +18,12 @@ from tidecast.cli._app import app
 SECRET = "hunter22"
 
 
+def test_a_run_without_rows_says_so_and_where_its_dead_letters_are(capsys: pytest.CaptureFixture[str]) -> None:
+    _show.replicated(tidecast.Replicated((), {"bad-json": 2}, Path("/t/_dead_letters")), False)
+    said = capsys.readouterr().out
+    assert said == "no rows were applied\ndead letters: 2 (bad-json 2) in /t/_dead_letters\n"
+
+
 def test_a_mismatch_has_the_command_that_explains_it(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"table": "shop.t", "key": '{"id":7}', "expected": 1, "actual": 2, "corrupted": False}
     places = ({"topic": "t", "partition": 2, "offset": 6}, {"topic": "u v", "partition": None, "offset": 0})

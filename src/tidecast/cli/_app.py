@@ -96,8 +96,14 @@ Zone = Annotated[
     str | None,
     typer.Option("--tz", metavar="ZONE", help="The time zone of TIMESTAMP text in messages. Default: the system's."),
 ]
-DeadLetters = Annotated[
-    str | None, typer.Option(metavar="DIR", help="The folder for dead letters, the messages that cannot be handled.")
+_DEAD_LETTERS = "The folder for dead letters, the messages that cannot be handled. Default:"
+DeadLetters = Annotated[str | None, typer.Option(metavar="DIR", help=f"{_DEAD_LETTERS} WHERE/_dead_letters.")]
+UnsentLetters = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help=f"{_DEAD_LETTERS} _dead_letters beside the sink's files, or dead-letters."),
+]
+UnreadLetters = Annotated[
+    str | None, typer.Option(metavar="DIR", help=f"{_DEAD_LETTERS} they are counted, and not kept.")
 ]
 Policy = Annotated[
     OnError,
@@ -171,7 +177,8 @@ def demo(
 ) -> None:
     """Try tidecast on files, without any server.
 
-    Publishes a change log in every protocol, verifies the topics, and applies them to Delta tables.
+    Publishes a change log as Avro, verifies it, and applies it to Delta tables. Publishes it as Debezium and Simple,
+    too.
     """
     logging.getLogger("tidecast").setLevel(logging.ERROR)  # its warnings about values that Debezium damages
     with progress(as_json) as step:
@@ -193,7 +200,7 @@ def convert(
     source_config: SourceConfig = None,
     tz: Zone = None,
     cluster_id: ClusterId = "default",
-    dead_letters: DeadLetters = None,
+    dead_letters: UnsentLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
     as_json: Json = False,
 ) -> None:
@@ -243,7 +250,7 @@ def verify(
     mismatches: Annotated[
         str | None, typer.Option(metavar="DIR", help="The folder to write mismatches to, as JSON Lines.")
     ] = None,
-    dead_letters: DeadLetters = None,
+    dead_letters: UnreadLetters = None,
     as_json: Json = False,
 ) -> None:
     """Check the checksum of every row; exit with 1 on a mismatch."""

@@ -73,10 +73,10 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _dead_letters(counts: Mapping[str, int]) -> None:
+def _dead_letters(counts: Mapping[str, int], where: object = None) -> None:
     if counts:
         text = ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
-        print(f"dead letters: {sum(counts.values()):,} ({text})")
+        print(f"dead letters: {sum(counts.values()):,} ({text})" + (f" in {where}" if where else ""))
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -216,10 +216,12 @@ def replicated(result: Replicated, as_json: bool) -> None:
         return
     counts = ("rows", "upserted", "deleted", "unchanged", "refused")
     tables = sorted(result.tables, key=lambda t: t.name)
-    rows = [(t.name, *(getattr(t, count) for count in counts), t.where) for t in tables]
-    _table("Tables", ("table", *counts, "where"), rows, counts)
     if tables:
+        rows = [(t.name, *(getattr(t, count) for count in counts), t.where) for t in tables]
+        _table("Tables", ("table", *counts, "where"), rows, counts)
         _checksums({t.name: t.checksums for t in tables})
+    else:
+        print("no rows were applied")
     warnings = [f"{t.name}: {warning}" for t in tables for warning in t.warnings]
     for t in tables:
         warnings += [
@@ -227,7 +229,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
             for name, count in sorted(t.unrepresentable.items())
         ]
     _warn([*warnings, *result.warnings])
-    _dead_letters(result.dead_letters)
+    _dead_letters(result.dead_letters, result.dead_letters_in)
 
 
 def replica_plans(result: Replicated, as_json: bool) -> None:
@@ -458,7 +460,8 @@ def _difference(row: RowDifference) -> str:
         return f"({key}): only in {'A' if row.times_a else 'B'}" + (f", {times:,} times" if times > 1 else "")
     said = [f"{name} {_value(a)} in A, {_value(b)} in B" for name, (a, b) in row.columns.items()]
     if row.times_a != row.times_b:
-        said.append(f"{row.times_a:,} times in A, {row.times_b:,} times in B")
+        a, b = (counted(times, "time", "times") for times in (row.times_a, row.times_b))
+        said.append(f"{a} in A, {b} in B")
     return f"({key}): {'; '.join(said)}"
 
 
