@@ -99,6 +99,14 @@ def test_a_dead_letter_is_shown_in_full(tables: Path) -> None:
     assert f"retry SOURCE --to {tables} --checkpoint CHECKPOINT\n" in text
 
 
+def test_a_dead_letter_of_a_replica_that_took_it_for_another_protocol_is_explained(tables: Path) -> None:
+    other = letter(10, "bad-message", TWO_ROWS[0], detail="neither op nor ddl")
+    (tables / "_dead_letters" / "part-c.jsonl").write_text(other)
+    shown = tidecast.show_dead_letter(str(tables), offset=10)
+    assert (shown.detail, shown.message.problem) == ("neither op nor ddl", None)
+    assert (shown.message.type, shown.message.sql) == ("CREATE", "CREATE TABLE `t`")
+
+
 def test_dead_letters_are_counted_by_topic_and_reason(tables: Path, tmp_path: Path) -> None:
     counted = CliRunner().invoke(app, ["dead-letters", "list", str(tables), "--json"])
     assert json.loads(counted.stdout) == [

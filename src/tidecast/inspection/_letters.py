@@ -71,8 +71,8 @@ def show_dead_letter(
 
     `where` is the folder of dead letters, or what `replicate` was given as `to`, where that is a folder. The message is
     explained by itself, as by `tidecast.inspect`, which says what `protocol`, `schema_registry` and `tz` are; a row of
-    a protocol that tells schemas once then has none. It takes Spark as seldom. Raises ConfigError where there is no
-    such dead letter, and as `tidecast.inspect`.
+    a protocol that tells schemas once then has none. It takes no Spark. Raises ConfigError where there is no such
+    dead letter, and as `tidecast.inspect`.
     """
     asked = {"topic": topic, "partition": partition, "offset": offset, "reason": reason}
     wanted = {name: value for name, value in asked.items() if value is not None}
@@ -124,13 +124,16 @@ def _message(
     detail = letter.detail or (_json_fault(value) if letter.reason == Reason.BAD_JSON else None)
     damaged = problem_text(letter.reason, detail) if letter.reason in _DAMAGED else None
     (by_itself,) = explained(place, letter.key, letter.value, name, problem=damaged)
-    if damaged or not value:
+    needs_registry = protocol_named(name).needs_registry and schema_registry is None
+    if not value or (damaged and needs_registry):
         return by_itself
-    if protocol_named(name).needs_registry and schema_registry is None:
+    if needs_registry:
         return replace(by_itself, problem="--schema-registry tells its columns")
     found, *_ = inspect(
         hex=value.hex(), protocol=name, schema_registry=schema_registry, tz=tz, progress=progress, spark=spark
     )
+    if damaged and found.problem:  # else the replica took it for another protocol's
+        return by_itself
     of_key = by_itself.key_schema_id
     return replace(found, topic=place.topic, partition=place.partition, offset=place.offset, key_schema_id=of_key)
 
