@@ -356,6 +356,13 @@ def test_the_log_tells_once_what_a_user_should_know(tmp_path: Path, caplog: pyte
     assert sorted(told) == [f"changefeed {name}: rows lack something" for name in ("one", "other")]
 
 
+def test_the_log_tells_of_a_parameter_that_looks_misspelt(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, MemoryRunner()) as feeds:
+        feeds.create(ChangefeedSpec("one", f"{SINK}&enable-tidb-extention=true", None))
+    words = "unknown parameter enable-tidb-extention is ignored: did you mean enable-tidb-extension?"
+    assert f"changefeed one: sink URI: {words}\n" in caplog.text
+
+
 def test_secrets_stay_in_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sink = "kafka://127.0.0.1:9092/topic?protocol=simple&sasl-user=ann&sasl-password=pa55word&sasl-mechanism=PLAIN"
     runner = MemoryRunner(errors={"up": [RuntimeError(f"cannot open {sink} with pa55word and s3cret")]})

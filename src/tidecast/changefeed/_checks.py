@@ -24,6 +24,7 @@ from tidecast.config import (
     file_content,
     filter_of,
     merge_replica_configs,
+    misspelt_parameters,
     without_effect,
 )
 from tidecast.routing import EventFilters, Router, TableFilter
@@ -95,6 +96,8 @@ class ConfigChecks:
             self._runner.check(checked)
         except TidecastError as error:
             raise _sink_invalid(sink_uri, error) from error
+        for warning in misspelt_parameters(sink_uri):
+            _log.warning("changefeed %s: %s", feed_id, warning)
         if idle := without_effect(config, sink_uri):
             _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))
 

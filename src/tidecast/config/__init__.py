@@ -16,7 +16,7 @@ from tidecast.config._api_json import (
     unmask_replica_config,
     without_effect,
 )
-from tidecast.config._build import ChangefeedConfig, build_config, load_config
+from tidecast.config._build import ChangefeedConfig, build_config, load_config, misspelt_parameters
 from tidecast.config._source import configured_source, names_files
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "load_config",
     "mask_replica_config",
     "merge_replica_configs",
+    "misspelt_parameters",
     "names_files",
     "patched_replica_config",
     "read_replica_config",

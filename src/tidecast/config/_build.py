@@ -208,6 +208,13 @@ def file_size(said: int | None) -> int:
     return SinkFiles.file_size if said is None else min(max(said, _FILE_SIZES[0]), _FILE_SIZES[-1])
 
 
+def misspelt_parameters(sink_uri: str) -> Iterator[str]:
+    """Yield a warning for each parameter of a sink URI that is ignored, and looks misspelt."""
+    for name, near in unknown_parameters(parse_place(sink_uri), SINK_PARAMETERS):
+        if near:
+            yield f"sink URI: unknown parameter {name} is ignored: did you mean {near}?"
+
+
 def load_config(
     sink_uri: str, toml: str | os.PathLike[str] | None = None, schema_registry: str | None = None
 ) -> ChangefeedConfig:
@@ -219,9 +226,8 @@ def load_config(
     TiCDC's code for everything that cannot be; its text has no secrets.
     Source: Changefeed configuration, parameters, precedence.
     """
-    for name, near in unknown_parameters(parse_place(sink_uri), SINK_PARAMETERS):
-        if near:
-            _log.warning("sink URI: unknown parameter %s is ignored: did you mean %s?", name, near)
+    for warning in misspelt_parameters(sink_uri):
+        _log.warning("%s", warning)
     data = read_file(toml) if toml is not None else {}
     if schema_registry:
         _table(data, ("sink",))["schema-registry"] = schema_registry
