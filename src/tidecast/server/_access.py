@@ -82,7 +82,7 @@ class Access:
         if not (is_loopback(host) or (self.tls and self.users)):
             raise ConfigError(
                 f"{host} can be reached from other machines, which takes TLS and users",
-                hint="give --cert, --key and --user or --users, or listen on 127.0.0.1",
+                hint="give --cert, --key and --users, or listen on 127.0.0.1",
             )
 
     def knows(self, authorization: str | None) -> bool:
