@@ -85,8 +85,8 @@ PUBLIC = {
     """,
     "tidecast.storage": """
         AnyPath Entry Lock RemotePath StateFile check_exclusive copy entries entry files_below folder_path locked
-        make_folder move options_of path_of path_uri remove_file remove_tree replace_file s3_options spark_input spark_inputs
-        spark_output storage_path sync_folder touch write_new
+        make_folder move options_of path_of path_uri remove_file remove_tree replace_file s3_options spark_input
+        spark_inputs spark_output storage_path sync_folder touch write_new
     """,
     "tidecast.topics": """
         Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters SinkFiles FileTopics Int64 KafkaOptions Offsets

@@ -57,7 +57,8 @@ class Settings:
             unknown = [one for one in every if one["type"] == "extra_forbidden"]  # a key that lacks may be misspelt
             first = (unknown or every)[0]
             words = "there is no such key" if unknown else first["msg"]
-            hint = f"at the top of a replica's file are {', '.join(_File.model_fields)}" if unknown else None
+            at_top = unknown and len(first["loc"]) == 1
+            hint = f"at the top of a replica's file are {', '.join(_File.model_fields)}" if at_top else None
             raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {words}", where=where, hint=hint) from None
         return cls(Routes(said.route), Masks(said.mask), said.ddl, Keys(said.tables))
 
