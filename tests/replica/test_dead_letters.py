@@ -244,6 +244,16 @@ def test_a_crash_anywhere_leaves_nothing_undone_and_nothing_twice(refused: Repli
     assert refused.verdicts() == {"d.t": "equal", "d.plain": "equal"}, crash.points[-1]
 
 
+def test_of_messages_of_another_protocol_a_warning_tells_which(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    replica.topic.deliver([(0, row(_T0 + 1, _T0, id=1))])
+    wrong = replica.topic.uri.replace("simple", "debezium")
+    for checkpoint in (None, str(tmp_path / "checkpoint")):
+        done = tidecast.replicate(wrong, str(replica.to), checkpoint=checkpoint, spark=spark)
+        assert done.dead_letters == {"bad-message": 1}
+        assert done.warnings == ("no message could be read as protocol=debezium: it looks like simple",)
+
+
 @full
 def test_messages_at_one_place_stay_dead_letters_each(spark: SparkSession, tmp_path: Path) -> None:
     """Where lines tell no offset, their number in their file is one: each file has a message at it."""

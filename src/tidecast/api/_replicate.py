@@ -10,16 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidecast import replica
 from tidecast._errors import ConfigError, needs_extra
 from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
-from tidecast._uri import redact_uri
+from tidecast._uri import parse_place, redact_uri
 from tidecast.api._checkpoint import Checkpoint, check_goes_on, replay_window_of
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.model import Events
+from tidecast.protocols import guess_protocol
 from tidecast.replica import ApplyOptions, ReplicaStatus, Replicated, maintain
 from tidecast.sources import Batch, TopicStream, source_errors
 from tidecast.storage import check_exclusive
@@ -230,7 +232,8 @@ def replicate(
         options.target.check(checked.session)
         with checked.events(progress) as events:
             progress("applying rows", 0, row_count(events))
-            return replica.replicate(events, options, progress=progress, dry_run=dry_run)
+            applied = replica.replicate(events, options, progress=progress, dry_run=dry_run)
+            return _unread(events, checked.uri, applied)
     check_exclusive(resume_from, "--checkpoint")
     listener = _listener(addr, users, users_file, ca=ca, cert=cert, key=key)
     options.target.check(checked.session)
@@ -266,7 +269,7 @@ def _run(
     def apply(batch: Batch) -> Replicated:
         if until is None:  # else each batch is reported
             progress("applying rows", 0, row_count(batch.events))
-        return state.apply(stream, batch, tell)
+        return _unread(batch.events, state.source.uri, state.apply(stream, batch, tell))
 
     def afterwards(applied: Replicated) -> None:
         maintain(state.source.session, state.options.to, applied, compact)
@@ -276,8 +279,7 @@ def _run(
     else:
         done = next_batch(stream, state.source.uri, apply, status, afterwards)
         applied = done[1] if done else Replicated(())
-    waiting = [f"{what} in {state.folder}" for what in stream.progress.waits]
-    return replace(applied, warnings=(*applied.warnings, *waiting)) if waiting else applied
+    return replace(applied, warnings=(*applied.warnings, *stream.waits))
 
 
 def _next_planned(state: Checkpoint, progress: Progress) -> Replicated:
@@ -290,6 +292,19 @@ def _next_planned(state: Checkpoint, progress: Progress) -> Replicated:
         with batch.events:
             progress("applying rows", 0, row_count(batch.events))
             return state.plan(stream, batch, progress)
+
+
+def _unread(events: Events, uri: str, applied: Replicated) -> Replicated:
+    """Return the report with a warning where not one message could be read: another protocol may have written them."""
+    if events.tables or events.ddl or events.bootstraps or events.watermark is not None or not applied.dead_letters:
+        return applied
+    named, first = (
+        parse_place(uri).params["protocol"],
+        events.rejected.where(F.octet_length("value") > 0).select("value").head(),
+    )
+    likely = guess_protocol(bytes(first["value"])).name if first else named
+    text = f"no message could be read as protocol={named}" + (f": it looks like {likely}" if likely != named else "")
+    return replace(applied, warnings=(*applied.warnings, text))
 
 
 def _listener(

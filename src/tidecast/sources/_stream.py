@@ -120,6 +120,12 @@ class TopicStream:
         """The point up to which the stream has been read and committed."""
         return self._progress
 
+    @property
+    def waits(self) -> list[str]:
+        """The rows that wait in the folder, and the files that the last look left out, for people."""
+        rows = [f"{what} in {self._folder}" for what in self._progress.waits]
+        return [*rows, self._topics.waits] if self._topics.waits else rows
+
     def tells_watermarks(self, progress: Progress) -> bool:
         """Tell whether watermarks have come by some progress, or will.
 

@@ -150,6 +150,10 @@ class _Place(Protocol):
 class ReadableTopics(_Place, Protocol):
     """A source: topics in Kafka or in files, or the folder of a storage sink."""
 
+    @property
+    def waits(self) -> str | None:
+        """The files that the end was put before when it was last asked for, in words; None for none."""
+
     def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.
 

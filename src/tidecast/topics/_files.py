@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +78,7 @@ class FileTopics:
     pattern: str | None = None
     lines: bool = False
     partitions: int = 3
+    waits: ClassVar[str | None] = None
 
     @property
     def where(self) -> str:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -50,6 +51,7 @@ class KafkaTopics:
     options: KafkaOptions = field(default_factory=KafkaOptions)
     pattern: str | None = None
     start: str = "earliest"
+    waits: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         start_spec(self.start)  # refuses what is none

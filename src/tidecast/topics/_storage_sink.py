@@ -68,12 +68,18 @@ class StorageSink:
     path: AnyPath
     csv: bool
     params: Mapping[str, str]
+    _held: Sequence[str] = field(default=(), init=False)
     _listed: dict[Writer, dict[int, Entry]] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
         """Return the name of this place for errors."""
         return path_uri(self.path)
+
+    @property
+    def waits(self) -> str | None:
+        """See `ReadableTopics.waits`."""
+        return f"files wait that are missing, or not whole yet: {first_of(1, self._held)}" if self._held else None
 
     def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return by schema file, and by folder and writer, where the next record begins; see `Topics.end_offsets`.
@@ -82,10 +88,6 @@ class StorageSink:
         checkpoint-ts, as `metadata`, moves when all files are taken, and none waits for its index. Raises SourceChanged
         where an index names an earlier file than one that was read, or a file is gone that was to come next.
         """
-        return self._end(after, limit)[0]
-
-    def _end(self, after: Offsets | None, limit: int | None = None) -> tuple[Offsets, list[str]]:
-        """Return the end, and the files that it leaves out: they may be written yet, or are missing."""
         before = after or Offsets()
         self._listed.clear()
         known = known_files(before, rewound := self._rewound(before))
@@ -116,13 +118,14 @@ class StorageSink:
                     ids[place] = f"{item.name} {self._listed[item.writer][item.index].version}"
         if found.checkpoint_ts is not None and not cut and not found.held:
             ends[METADATA] = max(found.checkpoint_ts, ends.get(METADATA, 0))
-        return Offsets(ends, ids), [*found.held, *missing]
+        self._held = (*found.held, *missing)
+        return Offsets(ends, ids)
 
     def _present_end(self, after: Offsets | None) -> Offsets:
         """Return the end for a read that names none, and warn of the files that it leaves out."""
-        end, left_out = self._end(after)
-        if left_out:
-            _log.warning("files are left out that are missing, or not whole yet: %s", first_of(1, left_out))
+        end = self.end_offsets(after)
+        if self.waits:
+            _log.warning("%s", self.waits)
         return end
 
     def _rewound(self, before: Offsets) -> set[str]:
