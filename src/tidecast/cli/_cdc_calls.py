@@ -15,7 +15,7 @@ NO_FILES: dict[str, Any] = {"ca_path": "", "cert_path": "", "key_path": ""}
 
 
 def upstream(flags: Flags) -> dict[str, Any]:
-    """Return what a TiCDC that reads from several clusters is told of the one that the flags name, if any."""
+    """Return the members of a request that name an upstream, for a TiCDC that reads from several."""
     if not flags.upstream_pd:
         return NO_FILES
     files = {f"{name}_path": getattr(flags, f"upstream_{name}") for name in ("ca", "cert", "key")}

@@ -143,9 +143,9 @@ class KafkaTopics:
 
         A topic that is there keeps its partitions; `partition-num` may use fewer of the default topic's. A new one
         gets `partition-num`, else as many as the default topic has, else 3, and `replication-factor` replicas.
-        Raises `ConfigError` (`CDC:ErrKafkaInvalidConfig` where the topic is missing and may not be created, or where
-        a new topic or the default one wants more in-sync replicas, `CDC:ErrKafkaInvalidPartitionNum` where the default
-        topic has fewer partitions than asked for), `Unreachable` where no broker answers.
+        Raises `ConfigError`: `CDC:ErrKafkaInvalidConfig` where the topic is missing and may not be created, or where
+        a new topic or the default one wants more in-sync replicas; `CDC:ErrKafkaInvalidPartitionNum` where the default
+        topic has fewer partitions than asked for. Raises `Unreachable` where no broker answers.
         """
         cluster = self._cluster()
         known = cluster.partitions()

@@ -105,7 +105,7 @@ class KafkaCluster:
         return int(limit) if limit else None
 
     def check_replicas(self, topic: str | None = None) -> None:
-        """Raise `ConfigError` where a topic, or a new one, wants more in-sync replicas than it is said to have.
+        """Raise `ConfigError` where a topic, or a new one, wants more in-sync replicas than `replication-factor`.
 
         No message could be acknowledged by all of them then.
         """

@@ -238,7 +238,7 @@ def _with_parameters(storage: str) -> Place | None:
 def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of a claim check's storage, which may be sent to where the rows are, and the folder in it.
 
-    Of S3 it has what TiCDC's parameters say, else without parameters what Spark's settings do, as far as they do.
+    S3 takes TiCDC's parameters; a URI without any takes Spark's settings.
     """
     scheme, _, place = storage.partition("://")
     bucket, _, path = place.partition("/")
