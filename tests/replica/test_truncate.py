@@ -175,6 +175,17 @@ def test_a_dropped_table_goes_and_another_one_of_its_name_may_come(spark: SparkS
     assert ("drop table", "t", "applied") in replica.journal()
 
 
+def test_a_table_that_was_made_again_without_a_row_equals_its_topic(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    again = ddl("CREATE TABLE `d`.`t` (`id` INT)", _AGAIN, table(_AGAIN, ID))
+    replica.run(_in(0, _CREATED[0], _put(1, id=1, n=1)))
+    replica.run(_in(0, *_DROPPED, again))
+    assert replica.rows() == []
+    assert tidecast.compare(replica.topic.uri, replica.to, ddl="evolve", spark=spark).ok
+    spark.sql(f"INSERT INTO delta.`{replica.to}/d/t` VALUES (1)")
+    assert not tidecast.compare(replica.topic.uri, replica.to, ddl="evolve", spark=spark).ok
+
+
 def test_a_dropped_table_goes_where_no_new_one_is_made(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path)
     replica.run(_in(0, _CREATED[0], _put(1, id=1, n=1), watermark(_DROP)))  # which may come before the statement

@@ -234,6 +234,8 @@ def _compared(
             left_out = [n for _, n in found]
             (rows_a, _), (rows_b, _) = found
             if rows_a is None or rows_b is None:
+                if not any(left_out) and all(rows is None or rows.rows.isEmpty() for rows in (rows_a, rows_b)):
+                    return ComparedTable(label, 0, 0), left_out  # the table was dropped, and has no row since
                 side = "A" if rows_a is None else "B"
                 return ComparedTable(label, remarks=(f"no row change of {side} can be applied",)), left_out
             return compare_rows(label, rows_a, rows_b, key=key, limit=limit), left_out
