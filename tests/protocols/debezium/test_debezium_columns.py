@@ -257,6 +257,28 @@ def test_a_default_beyond_a_long_may_be_wrapped() -> None:
 DECIMAL = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "field": "c"}
 
 
+@pytest.mark.parametrize("before", ["int", "decimal", "bigint"])
+@pytest.mark.parametrize(
+    ("now", "value", "row"),
+    [
+        ({"type": "string", "optional": True, "field": "c", "default": "abc"}, "12", "12"),
+        (DECIMAL | {"parameters": {"scale": "0"}, "default": "Dw=="}, "DA==", "12"),
+    ],
+)
+def test_a_default_need_be_no_number_where_a_known_version_has_numbers(
+    before: str, now: dict[str, Any], value: str, row: str
+) -> None:
+    """As after a column of numbers became one of text."""
+    column = Column("c", DataType(before, unsigned=before == "bigint"), nullable=True, default="1")
+    tables = Known(True).with_version(TableSchema("shop", "t", 0, 5, (column,)), 5)
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [now]}]}
+    source = {"db": "shop", "table": "t", "connector": "TiCDC", "commit_ts": 9}
+    message = {"payload": {"source": source, "op": "c", "before": None, "after": {"c": value}}, "schema": schema}
+    sent = with_offsets([(None, json.dumps(message, separators=(",", ":")).encode())])
+    (found,) = said(DebeziumDecoder(tables).decode(sent)).values()
+    assert found[1] == {"c": row}
+
+
 @pytest.mark.parametrize(
     ("schema", "default"),
     [

@@ -147,15 +147,19 @@ def _gives(schema: TableSchema, columns: Sequence[dict[str, Any]]) -> bool:
 
 def _is_of(column: Column, field: dict[str, Any]) -> bool:
     """Tell whether a field's schema is a column's in one of the modes that there are. Numbers compare as doubles."""
-    shown, default = column_schema(column, "tidb_type" in field), field.get("default")
-    if column.data_type.kind is Kind.BINARY and field["type"] == "bytes":
-        return shown | {"default": None} == field | {"type": "string", "default": None}
-    if column.data_type.kind not in _NUMBERS:
-        return shown == field
-    if field["type"] == "string" and may_be_text(column.data_type):
-        shown |= {"type": "string"}
-    told = {} if default is None else {"default": float(_number(column.data_type, default))}
-    return shown == field | told
+    data_type, default = column.data_type, field.get("default")
+    shown = column_schema(column, "tidb_type" in field)
+    binary = data_type.kind is Kind.BINARY and field["type"] == "bytes"
+    if binary or (field["type"] == "string" and may_be_text(data_type)):
+        shown |= {"type": field["type"]}
+    if shown | {"default": None} != field | {"default": None}:
+        return False
+    if default is not None and data_type.kind in _NUMBERS:
+        try:
+            default = float(_number(data_type, default))
+        except (ValueError, ArithmeticError):  # which no number's is
+            return False
+    return binary or bool(shown.get("default") == default)
 
 
 def may_be_text(data_type: DataType) -> bool:
