@@ -202,18 +202,27 @@ def test_a_message_tells_its_claim_s_place_without_credentials(storage: str, fol
     assert re.fullmatch(re.escape(folder) + r"/[0-9a-f-]{36}\.json", claim_location(storage, b"row"))
 
 
-def test_a_claim_check_is_opened_with_the_parameters_of_ticdc(s3: S3Server) -> None:
+@pytest.mark.parametrize(("path", "named"), [("/my%20claims/", "/my claims"), ("", ""), ("/", "")])
+def test_a_claim_check_is_opened_with_the_parameters_of_ticdc(path: str, named: str, s3: S3Server) -> None:
     key = f"access-key={s3.key}&secret_access_key={s3.secret}&endpoint={s3.url}/"
-    storage = f"s3://{s3.bucket}/my%20claims/?{key}"
+    storage = f"s3://{s3.bucket}{path}?{key}"
     check_storage(storage)
     system, folder = _packing._opened(storage)
-    assert folder == f"{s3.bucket}/my claims"
+    assert folder == f"{s3.bucket}{named}"
     system.open_output_stream(f"{folder}/a").close()
+
+
+def test_parameters_of_ticdc_that_a_claim_check_cannot_have_are_refused() -> None:
+    storage = "s3://bucket/claims?access-key=a&secret-access-key=b"
     with pytest.raises(ConfigError, match="sse has no effect here"):
         check_storage(f"{storage}&sse=AES256")
     with pytest.raises(ConfigError, match="access-key and secret-access-key belong together"):
         check_storage("s3://bucket/claims?access-key=a")
-    assert _packing._opened("azblob://files/a%20b?account-name=account&account-key=YQ==")[1] == "files/a b"
+
+
+@pytest.mark.parametrize(("path", "folder"), [("/a%20b", "files/a b"), ("", "files"), ("/", "files")])
+def test_a_claim_check_may_be_a_container_of_azure(path: str, folder: str) -> None:
+    assert _packing._opened(f"azblob://files{path}?account-name=account&account-key=YQ==")[1] == folder
 
 
 def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Path, spark: SparkSession) -> None:

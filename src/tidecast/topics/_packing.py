@@ -241,13 +241,13 @@ def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
     S3 takes TiCDC's parameters; a URI without any takes Spark's settings.
     """
     scheme, _, place = storage.partition("://")
-    bucket, _, path = place.partition("/")
-    path = unquote(_AFTER_PATH.sub("", path)).strip("/")
+    bucket, _, path = _AFTER_PATH.sub("", place).partition("/")
+    folder = unquote(path).strip("/")
     if named := _with_parameters(storage):
         options = options_of(named)
         if "@" in named.root:
-            container, _, host = named.root.partition("://")[2].partition("@")
-            return pafs.AzureFileSystem(host.partition(".")[0], **options), f"{container}/{path}"
+            bucket, _, host = named.root.partition("://")[2].partition("@")
+            return pafs.AzureFileSystem(host.partition(".")[0], **options), f"{bucket}/{folder}".rstrip("/")
         storage = f"{named.root}{quote(named.path)}"
     else:
         options = s3_options(bucket) if scheme in ("s3", "s3a") and "?" not in place else {}
@@ -262,7 +262,7 @@ def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
         endpoint_override=options.get("endpoint_url", "").rstrip("/") or None,
         region=options.get("client_kwargs", {}).get("region_name"),
     )
-    return system, f"{bucket}/{path}"
+    return system, f"{bucket}/{folder}".rstrip("/")
 
 
 def check_storage(storage: str) -> None:
