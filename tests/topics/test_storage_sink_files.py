@@ -169,6 +169,14 @@ def test_without_metadata_no_rename_waits(folder: StorageSinkFolder) -> None:
     assert files(folder) == [f"shop/u/{tso(5)}/{DAY}/CDC{1:020}.csv"]
 
 
+def test_without_metadata_no_file_that_is_gone_is_waited_for(folder: StorageSinkFolder) -> None:
+    """Its rows expired, and the index stayed; nothing would ever tell that it does not come."""
+    (folder.root / METADATA).unlink()
+    folder.rows(1, "t", 1, _ROW, path="2026-11-26").unlink()
+    folder.rows(1, "t", 1, _ROW, path="2026-11-27")
+    assert files(folder) == [f"shop/t/{tso(1)}/2026-11-27/CDC{1:020}.csv"]
+
+
 def test_a_checkpoint_takes_each_file_once(folder: StorageSinkFolder) -> None:
     folder.rows(1, "t", 1, _ROW)
     first = source(folder).end_offsets()

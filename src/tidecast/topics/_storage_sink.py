@@ -195,9 +195,11 @@ class StorageSink:
     def _may_come(self, last: DataFile, there: Entry | None, checkpoint_ts: int | None) -> bool:
         """Tell whether a writer's last file is to be written yet: older TiCDC has the index name it first.
 
-        It has come, or never will, once the checkpoint-ts is later than the index.
+        It has come, or never will, once the checkpoint-ts is later than the index. Where none is told, one that is not
+        there is taken for removed: it would be waited for without end.
         """
-        if there is not None and there.size:
+        is_settled = bool(there.size) if there else checkpoint_ts is None
+        if is_settled:
             return False
         index = entry(below(self.path, last.writer.index))
         return index is not None and not is_passed(index, checkpoint_ts)
