@@ -105,7 +105,10 @@ def _decimal(value: int, unit: int) -> str:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Tell whether Go takes a host for this machine itself: whatever proxy is set, its clients ask none for that."""
+    """Tell whether a host is this machine, reached from within, as Go has it.
+
+    Go's clients ask no proxy for that, whatever proxy is set.
+    """
     try:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:

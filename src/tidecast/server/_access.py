@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 import hmac
-import ipaddress
 import logging
 import os
 import ssl
@@ -22,6 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidecast._errors import ConfigError
+from tidecast._go import is_loopback
 from tidecast._secrets import resolved
 from tidecast.server._answers import failure
 
@@ -79,7 +79,7 @@ class Access:
                     context.load_verify_locations(self.ca)
             except OSError as error:  # a file that is not there; an SSLError, too, is one
                 raise ConfigError(f"the certificate cannot be used: {error.strerror or error}") from None
-        if not (is_loopback(host) or (self.tls and self.users)):
+        if not (is_loopback(host.strip("[]")) or (self.tls and self.users)):
             raise ConfigError(
                 f"{host} can be reached from other machines, which takes TLS and users",
                 hint="give --cert, --key and --users, or listen on 127.0.0.1",
@@ -191,11 +191,3 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine, reached from within."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
