@@ -100,7 +100,7 @@ class Field:
 
 def fields_of(schema: TableSchema, types: Mapping[str, str] | None = None) -> tuple[Field, ...]:
     """Return the fields of a table that TiCDC writes. `types` are Connect's by column; None where nothing tells."""
-    told = {} if types is None else types
+    told = types or {}
 
     def shape(column: Column) -> Form:
         return Form(told.get(column.name, ANY)) if may_be_text(column.data_type) else form(column.data_type)
