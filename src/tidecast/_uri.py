@@ -50,6 +50,7 @@ SOURCE_PARAMETERS = SINK_PARAMETERS | frozenset(
         *("topics", "start", "large-message-handle-compression", "claim-check-storage-uri", "layout", "terminator"),
         *("csv-delimiter", "csv-quote", "csv-null", "csv-include-commit-ts", "csv-output-old-value"),
         *("csv-output-handle-key", "csv-binary-encoding-method", "csv-output-field-header", "column-selectors"),
+        *("debezium-decimal-handling-mode", "debezium-bigint-unsigned-handling-mode"),
     )
 )
 _STORAGE_SECRETS = frozenset(

@@ -10,6 +10,7 @@ import pytest
 
 from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError
+from tidecast.api import TopicSource
 from tidecast.config import configured_source, load_config
 
 pytestmark = pytest.mark.unit
@@ -74,3 +75,9 @@ def test_selectors_of_the_source_tell_nothing_of_routed_tables(tmp_path: Path) -
 def test_wrong_settings_are_refused(params: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         csv_format(params)
+
+
+@pytest.mark.parametrize("name", ["debezium-decimal-handling-mode", "debezium-bigint-unsigned-handling-mode"])
+def test_a_source_takes_parameters_of_newer_ticdc_s_sink(name: str) -> None:
+    """Whose URI may name how it writes large numbers: as doubles and longs or as text, which are all read."""
+    TopicSource.check(f"kafka://h:9092/t?protocol=debezium&{name}=string", schema_registry=None, tz="UTC")
