@@ -112,7 +112,7 @@ PUBLIC = {
     "tidecast.config": """
         ChangefeedConfig build_config check_types checked_replica_config completed_replica_config
         configured_source default_replica_config file_content filter_of load_config mask_replica_config
-        merge_replica_configs misspelt_parameters names_files patched_replica_config read_replica_config
+        merge_replica_configs ignored_parameters names_files patched_replica_config read_replica_config
         replica_config_for
         secret_values unmask_replica_config without_effect
     """,

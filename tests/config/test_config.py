@@ -17,6 +17,7 @@ from tidecast.config import (
     completed_replica_config,
     default_replica_config,
     file_content,
+    ignored_parameters,
     load_config,
     merge_replica_configs,
     read_replica_config,
@@ -258,6 +259,14 @@ def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path: Path, text: str,
     message = str(refusal(tmp_path, text))
     assert f"config file changefeed.toml contained unknown configuration options: {key}" in message
     assert f"{key}: did you mean {nearest}?" in message
+
+
+def test_ignored_parameters_of_a_sink_uri_are_told() -> None:
+    sink = "kafka://h/t?protocol=debezium&debezium-decimal-handling-mode=string&output-old-valu=1&partition-nums=2&x=1"
+    assert [*ignored_parameters(sink)] == [
+        "sink URI: debezium-decimal-handling-mode has no effect on messages that are written here",
+        "sink URI: unknown parameter partition-nums is ignored: did you mean partition-num?",
+    ]
 
 
 def test_all_unknown_keys_are_named_at_once(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from tidecast.config import (
     default_replica_config,
     file_content,
     filter_of,
+    ignored_parameters,
     merge_replica_configs,
-    misspelt_parameters,
     without_effect,
 )
 from tidecast.routing import EventFilters, Router, TableFilter
@@ -96,7 +96,7 @@ class ConfigChecks:
             self._runner.check(checked)
         except TidecastError as error:
             raise _sink_invalid(sink_uri, error) from error
-        for warning in misspelt_parameters(sink_uri):
+        for warning in ignored_parameters(sink_uri):
             _log.warning("changefeed %s: %s", feed_id, warning)
         if idle := without_effect(config, sink_uri):
             _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))

@@ -16,7 +16,7 @@ from tidecast.config._api_json import (
     unmask_replica_config,
     without_effect,
 )
-from tidecast.config._build import ChangefeedConfig, build_config, load_config, misspelt_parameters
+from tidecast.config._build import ChangefeedConfig, build_config, ignored_parameters, load_config
 from tidecast.config._source import configured_source, names_files
 
 __all__ = [
@@ -29,10 +29,10 @@ __all__ = [
     "default_replica_config",
     "file_content",
     "filter_of",
+    "ignored_parameters",
     "load_config",
     "mask_replica_config",
     "merge_replica_configs",
-    "misspelt_parameters",
     "names_files",
     "patched_replica_config",
     "read_replica_config",

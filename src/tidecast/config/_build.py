@@ -21,7 +21,15 @@ from tidecast._csv_format import CsvFormat, checked_format
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._secrets import resolved_settings, resolved_uri
-from tidecast._uri import SINK_PARAMETERS, UNWRITTEN, Place, parse_place, redact_uri, unknown_parameters
+from tidecast._uri import (
+    SINK_PARAMETERS,
+    SOURCE_PARAMETERS,
+    UNWRITTEN,
+    Place,
+    parse_place,
+    redact_uri,
+    unknown_parameters,
+)
 from tidecast.config._file import (
     Changefeed,
     CloudStorageConfig,
@@ -208,10 +216,12 @@ def file_size(said: int | None) -> int:
     return SinkFiles.file_size if said is None else min(max(said, _FILE_SIZES[0]), _FILE_SIZES[-1])
 
 
-def misspelt_parameters(sink_uri: str) -> Iterator[str]:
-    """Yield a warning for each parameter of a sink URI that is ignored, and looks misspelt."""
+def ignored_parameters(sink_uri: str) -> Iterator[str]:
+    """Yield a warning for each parameter of a sink URI that is ignored, and is a source's alone or looks misspelt."""
     for name, near in unknown_parameters(parse_place(sink_uri), SINK_PARAMETERS):
-        if near:
+        if name in SOURCE_PARAMETERS:
+            yield f"sink URI: {name} has no effect on messages that are written here"
+        elif near:
             yield f"sink URI: unknown parameter {name} is ignored: did you mean {near}?"
 
 
@@ -226,7 +236,7 @@ def load_config(
     TiCDC's code for everything that cannot be; its text has no secrets.
     Source: Changefeed configuration, parameters, precedence.
     """
-    for warning in misspelt_parameters(sink_uri):
+    for warning in ignored_parameters(sink_uri):
         _log.warning("%s", warning)
     data = read_file(toml) if toml is not None else {}
     if schema_registry:

@@ -105,9 +105,9 @@ def key_of(texts: Sequence[str]) -> dict[str, str | None]:
 
 
 def commit_ts_range(text: str) -> tuple[int, int]:
-    """Return the first and the last commit-ts of a TSO, of a time, or of two of them in order; ConfigError for neither.
+    """Return the first and the last commit-ts of a TSO, of a time, or of two of them.
 
-    A time stands for all of its millisecond.
+    A time stands for all of its millisecond. Raises ConfigError for anything else, and for two in the wrong order.
     """
     begin, dots, end = text.partition("..")
     end = end if dots else begin
