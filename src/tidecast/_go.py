@@ -1,4 +1,4 @@
-"""What Go writes and reads: JSON with Go's escapes, durations such as `1m30s`, numbers, regular expressions, hosts."""
+"""JSON, durations such as `1m30s`, numbers, regular expressions and hosts, as Go writes and reads them."""
 
 from __future__ import annotations
 

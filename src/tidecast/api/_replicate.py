@@ -298,10 +298,8 @@ def _unread(events: Events, uri: str, applied: Replicated) -> Replicated:
     """Return the report with a warning where not one message could be read: another protocol may have written them."""
     if events.tables or events.ddl or events.bootstraps or events.watermark is not None or not applied.dead_letters:
         return applied
-    named, first = (
-        parse_place(uri).params["protocol"],
-        events.rejected.where(F.octet_length("value") > 0).select("value").head(),
-    )
+    named = parse_place(uri).params["protocol"]
+    first = events.rejected.where(F.octet_length("value") > 0).select("value").head()
     likely = guess_protocol(bytes(first["value"])).name if first else named
     text = f"no message could be read as protocol={named}" + (f": it looks like {likely}" if likely != named else "")
     return replace(applied, warnings=(*applied.warnings, text))

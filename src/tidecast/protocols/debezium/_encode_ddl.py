@@ -201,6 +201,8 @@ def _change(statement: Statement, ddl_type: str) -> str | None:
     """Return the type of a change, empty for one without table changes, None for one without a message."""
     if statement.subject in ("TABLE", "INDEX") and ddl_type == "QUERY":
         return None
+    if statement.is_on_primary_key:
+        return "ALTER"
     match statement.verb, statement.subject:
         case ("CREATE" | "DROP", "DATABASE") | ("TRUNCATE", "TABLE"):
             return ""
@@ -208,15 +210,13 @@ def _change(statement: Statement, ddl_type: str) -> str | None:
             return "" if statement.charset else None
         case "CREATE", "TABLE" | "VIEW":
             return "CREATE"
-        case "DROP", "TABLE" | "VIEW":
+        case "DROP", "TABLE" | "VIEW" | "INDEX":
             return "DROP"
-        case "DROP", "INDEX":
-            return "ALTER" if statement.is_on_primary_key else "DROP"
         case ("CREATE", "INDEX") | ("RENAME", "TABLE"):
             return "ALTER"
         case "ALTER", "TABLE":
             if statement.actions in ((("DROP", "INDEX"),), (("DROP", "KEY"),)):
-                return "ALTER" if statement.is_on_primary_key else "DROP"
+                return "DROP"
             # A foreign key that needs a new index is a change of more than one thing, which only its type tells.
             silent = all(_SILENT.intersection(action) for action in statement.actions)
             return None if silent and ddl_type != "ALTER" else "ALTER"
